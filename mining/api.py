@@ -1,0 +1,134 @@
+"""Mining in memory: the pipeline's kernels on two lists of sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mining.corpus.dedup import KEY_BYTES, dedup_key, first_occurrence
+from mining.emit import Rows, pairs_table
+from mining.errors import UsageError
+from mining.margin import MARGINS, neighbour_means
+from mining.matching import BACKWARD, FORWARD, STRATEGIES, best_candidates, match
+from mining.pairs import PAIRS_SCHEMA
+from mining.search.neighbours import Neighbours
+from mining.search.shards import VectorShard, search_shards, vector_shard
+from mining.search.tiles import Proposer
+from mining.search.vectors import to_stored
+
+if TYPE_CHECKING:
+    from mining.encoder import Encoder
+
+Texts = Sequence[str] | pa.Array | pa.ChunkedArray
+
+
+def _strings(values: Texts, name: str) -> list[str]:
+    if isinstance(values, str):
+        raise TypeError(f"{name} is one str; give a list of them")
+    texts = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else list(values)
+    for position, text in enumerate(texts):
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"{name}[{position}] is {type(text).__name__}, not str")
+    return ["" if text is None else text for text in texts]
+
+
+def _side(values: Texts, ids: Texts | None, name: str) -> Rows:
+    """The distinct, non-blank texts of a side in order of first occurrence; the row number is the place in it."""
+    texts = _strings(values, name)
+    names = [str(position) for position in range(len(texts))] if ids is None else _strings(ids, f"{name}_ids")
+    if len(names) != len(texts):
+        raise ValueError(f"{name} has {len(texts)} texts and {len(names)} ids")
+    if len(set(names)) != len(names):
+        raise ValueError(f"{name}_ids: an id stands twice")
+    usable = np.array([i for i, text in enumerate(texts) if text and not text.isspace()], dtype=np.int64)
+    keys = np.frombuffer(b"".join(dedup_key(texts[i]) for i in usable), dtype=np.uint8).reshape(-1, KEY_BYTES)
+    first = first_occurrence(keys, np.zeros(len(usable), np.int64), usable)
+    kept, occurrences = np.unique(first, return_counts=True)
+    places = usable[kept].tolist()
+    return Rows(
+        pa.array([names[i] for i in places], pa.string()),
+        pa.array([texts[i] for i in places], pa.string()),
+        occurrences.astype(np.int64),
+    )
+
+
+def _encode(side: Rows, encoder: Encoder, threads: int) -> VectorShard:
+    vectors, valid = encoder.encode(side.texts.to_pylist(), threads)
+    return vector_shard(0, valid, to_stored(vectors))
+
+
+def check_k(k: int, source_rows: int, target_rows: int) -> None:
+    """Raise UsageError when a side has fewer sentences to choose from than k."""
+    for side, rows in (("source", source_rows), ("target", target_rows)):
+        if rows < k:
+            raise UsageError(
+                f"k = {k} nearest neighbours, but the {side} side has only {rows} usable sentences: "
+                + (f"set search.k to at most {rows}" if rows else "nothing can be mined")
+            )
+
+
+def _runs(
+    forward: Neighbours, backward: Neighbours, margin: str
+) -> tuple[list[NDArray[np.void]], NDArray[np.float64], NDArray[np.float64]]:
+    means = neighbour_means(forward.cosines), neighbour_means(backward.cosines)
+    runs = []
+    for lists, own, other, direction in ((forward, 0, 1, FORWARD), (backward, 1, 0, BACKWARD)):
+        rows = np.arange(len(lists.ids), dtype=np.int64)
+        runs.append(best_candidates(rows, *lists, means[own], means[other][lists.ids], margin, direction))
+    return runs, *means
+
+
+def _take(side: Rows, rows: NDArray[np.int64]) -> Rows:
+    index = pa.array(rows)
+    return Rows(side.ids.take(index), side.texts.take(index), side.occurrences[rows])
+
+
+def mine(
+    source: Texts,
+    target: Texts,
+    encoder: Encoder,
+    k: int = 4,
+    margin: str = "ratio",
+    strategy: str = "max",
+    *,
+    threshold: float | None = None,
+    source_ids: Texts | None = None,
+    target_ids: Texts | None = None,
+    propose: Proposer | None = None,
+    threads: int = 0,
+) -> pa.Table:
+    """Mine the translations between two lists (or Arrow arrays) of sentences.
+
+    Blank texts are left out, equal ones are mined once (`source_occurrences`, `target_occurrences` count them), `k` nearest
+    neighbours are taken in both directions, scored by `margin` (``ratio``, ``distance`` or ``absolute``) and matched by
+    `strategy` (``forward``, ``backward``, ``intersection`` or ``max``). Without ids the positions serve, as strings.
+
+    Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold`` if one is given: the same
+    pairs and scores as ``bitext mine`` gives for the same texts. Raises UsageError when k exceeds a side,
+    ValueError for an unknown margin or strategy and TypeError for anything that is not text.
+
+    >>> from mining import load_encoder, mine                                # doctest: +SKIP
+    >>> pairs = mine(["A cat.", "Good night."], ["Gute Nacht.", "Eine Katze."], load_encoder("model"), k=2)  # doctest: +SKIP
+    >>> pairs.select(["score", "source_text", "target_text"]).to_pylist()    # doctest: +SKIP
+    """
+    if margin not in MARGINS:
+        raise ValueError(f"unknown margin '{margin}': use one of {', '.join(MARGINS)}")
+    if strategy not in STRATEGIES:
+        raise ValueError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
+    sides = _side(source, source_ids, "source"), _side(target, target_ids, "target")
+    shards = _encode(sides[0], encoder, threads), _encode(sides[1], encoder, threads)
+    check_k(k, int(shards[0].valid.sum()), int(shards[1].valid.sum()))
+    forward, backward = search_shards(*shards, k, propose)
+    runs, source_means, target_means = _runs(forward, backward, margin)
+    tables = []
+    for block in match(runs, strategy, len(sides[0].ids), len(sides[1].ids)):
+        if threshold is not None:
+            block = block[block["score"] >= threshold]
+        rows = block["source"], block["target"]
+        ends = _take(sides[0], rows[0]), _take(sides[1], rows[1])
+        tables.append(pairs_table(block, *ends, source_means[rows[0]], target_means[rows[1]]))
+    return pa.concat_tables([PAIRS_SCHEMA.empty_table(), *tables]).combine_chunks()

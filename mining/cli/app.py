@@ -1,0 +1,54 @@
+"""The program ``bitext``: one Typer application whose commands import their libraries only when run."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import typer
+
+from mining.cli import encode, evaluate, mine, score, train
+from mining.errors import BitextError
+
+app = typer.Typer(
+    name="bitext",
+    help="Find the translations hidden in two large piles of sentences.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.command("mine")(mine.mine)
+app.command("train")(train.train)
+app.command("encode")(encode.encode)
+app.command("score")(score.score)
+app.add_typer(evaluate.app, name="evaluate")
+
+
+@app.callback()
+def _options(
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what each stage does."),
+) -> None:
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    # Beam warns on import, to the root logger, that its Google client is not installed; nothing here uses it.
+    logging.getLogger().addFilter(lambda record: "apitools" not in record.getMessage())
+
+
+def main() -> None:
+    """Run the program; errors a user can mend end in one line and exit code 2 (usage) or 1 (failed run)."""
+    try:
+        app()
+    except BitextError as error:
+        typer.secho(f"error: {error}", err=True, fg="red")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.secho("interrupted: run the same command again to go on from here", err=True, fg="red")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""``bitext encode``: sentences of any corpus format to a file of unit vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from mining.errors import UsageError
+
+
+def encode(
+    inputs: list[str] = typer.Argument(None, metavar="INPUT...", help="Files, globs or gettext:PACKAGE:LANG."),
+    model: str = typer.Option(None, "--model", "-m", help="Model folder, as `bitext train` writes it."),
+    out: str = typer.Option(None, "--out", "-o", help="File to write: .npy (with two companions) or .parquet."),
+    config: Path = typer.Option(None, "--config", "-c", help="YAML with the keys input, model, out, ...; flags win."),
+    form: str = typer.Option(None, "--format", help="auto, text, tsv, jsonl, parquet, tmx or gettext."),
+    columns: str = typer.Option(None, help="Names of the TSV columns in their order, comma between."),
+    text: str = typer.Option(None, help="Column or field of the text; language code (tmx); msgid or msgstr."),
+    id_: str = typer.Option(None, "--id", help="Column or field of the id; otherwise FILE:LINE is the id."),
+    invalid_utf8: str = typer.Option(None, help="strict, replace or skip."),
+    on_bad_row: str = typer.Option(None, help="error or skip."),
+    max_chars: int = typer.Option(None, help="Longer texts are invalid rows (10000)."),
+    dtype: str = typer.Option(None, help="float32 (default) or float16."),
+    threads: int = typer.Option(None, help="0: all cores (default)."),
+    device: str = typer.Option(None, help="cpu (default) or cuda."),
+) -> None:
+    """Encode sentences into unit vectors, one row for each row of the input.
+
+    A row that cannot be used (blank, too long, without pieces) is a zero vector marked invalid. Memory does not grow
+    with the input.
+
+    **Examples**
+
+    `bitext encode --model model-en-de news.txt.gz -o news.npy`
+
+    `bitext encode -m model-en-de corpus.de --format tsv --columns id,text -o corpus.parquet --dtype float16`
+
+    `bitext encode -m model-en-de gettext:django:de --text msgstr -o django.npy`
+    """
+    from mining.encoder.corpus_vectors import EncodeConfig, encode_corpus
+    from mining.settings import override, read_yaml, validate
+
+    names = [name.strip() for name in columns.split(",")] if columns is not None else None
+    flags: dict[str, Any] = {"model": model, "out": out, "dtype": dtype, "threads": threads, "device": device}
+    flags |= {"input.path": inputs or None, "input.format": form, "input.columns": names, "input.id": id_}
+    flags |= {"input.text": text, "input.invalid_utf8": invalid_utf8, "input.on_bad_row": on_bad_row}
+    flags |= {"input.max_chars": max_chars}
+    data = override(read_yaml(config) if config else {}, flags)
+    _require(data)
+    settings = validate(EncodeConfig, data, str(config or "bitext encode"))
+    with _shown() as advance:
+        written, reasons = encode_corpus(settings, advance)
+    why = "".join(f", {count} {reason}" for reason, count in reasons.items())
+    invalid = f"{written.invalid} invalid{' (' + why[2:] + ')' if why else ''}"
+    typer.echo(f"{written.rows} rows, {invalid}, dimension {written.dim}, in {settings.out}")
+
+
+def _require(data: dict[str, Any]) -> None:
+    for key, mend in (
+        ("input", "name the files to encode"),
+        ("model", "name the model folder with --model"),
+        ("out", "name the file to write with -o, ending in .npy or .parquet"),
+    ):
+        if not data.get(key):
+            raise UsageError(f"bitext encode: {mend}")
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[int], None]]:
+    """Shows rows and rows per second on stderr."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    rows = TextColumn("encoded {task.completed:,.0f} rows, {task.fields[speed]} rows/s")
+    with Progress(SpinnerColumn(), rows, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None, speed="0")
+        yield lambda count: bar.update(task, advance=count, speed=f"{bar.tasks[0].speed or 0:,.0f}")

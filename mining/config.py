@@ -1,0 +1,102 @@
+"""Configuration of a mining run: what ``bitext mine --config FILE`` reads and ``config.resolved.yaml`` holds."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from mining.corpus.spec import CorpusSpec
+from mining.margin import Margin
+from mining.matching import Strategy
+from mining.settings import Settings
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def parse_size(value: object) -> object:
+    """``"256MB"`` or ``"1 GiB"`` as a number of bytes; anything else is left for the model to judge."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?|)b?\s*", value.lower())
+        if not found:
+            raise ValueError(f"'{value}' is not a size; write it like 256MB or 1GiB")
+        return int(float(found[1]) * _UNITS[found[2]])
+    return value
+
+
+Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
+
+
+class ShardSettings(Settings):
+    """How large a shard may grow; whatever limit is reached first ends it."""
+
+    rows: int = Field(250_000, gt=0)
+    bytes: Size = 256_000_000
+
+
+class SearchSettings(Settings):
+    """Nearest-neighbour search: exact by tiles, or through one FAISS index a shard."""
+
+    k: int = Field(4, gt=0, le=2048)
+    method: Literal["exact", "faiss"] = "exact"
+    backend: Literal["torch", "faiss"] = "torch"
+    device: str = "cpu"
+    source_tile: int = Field(2048, ge=32)
+    target_tile: int = Field(8192, ge=32)
+    index: str = "IVF256,Flat"
+    parameters: str = "nprobe=8"
+    training_rows: int = Field(100_000, gt=0)
+
+
+class EncodeSettings(Settings):
+    """How shards are encoded."""
+
+    device: str = "cpu"
+
+
+class RunnerSettings(Settings):
+    """Where the stages run. `options` are Beam pipeline options, passed as they are (``{"flink_master": "host:8081"}``)."""
+
+    name: str = "FnApiRunner"
+    workers: int = Field(1, gt=0)
+    threads: int = Field(0, ge=0)
+    dask_address: str | None = None
+    options: dict[str, str | int | float | bool | list[str]] = Field(default_factory=dict)
+    accelerator: str | None = None
+
+
+class MineConfig(Settings):
+    """Everything a mining run needs."""
+
+    source: CorpusSpec
+    target: CorpusSpec
+    model: str
+    output: str
+    gold: str | None = None
+    shard: ShardSettings = ShardSettings()
+    encode: EncodeSettings = EncodeSettings()
+    search: SearchSettings = SearchSettings()
+    margin: Margin = "ratio"
+    strategy: Strategy = "max"
+    threshold: float | Literal["auto", "tune", "none"] = "auto"
+    candidates: bool = False
+    runner: RunnerSettings = RunnerSettings()
+
+    @field_validator("threshold", mode="before")
+    @classmethod
+    def _threshold(cls, value: object) -> object:
+        if value is None:
+            return "none"
+        if isinstance(value, str) and value not in {"auto", "tune", "none"}:
+            try:
+                return float(value)
+            except ValueError:
+                raise ValueError(f"'{value}' is neither a number nor one of tune, none, auto") from None
+        return value
+
+    @model_validator(mode="after")
+    def _tuning_needs_gold(self) -> MineConfig:
+        if self.threshold == "tune" and self.gold is None:
+            raise ValueError("threshold: tune needs gold: FILE to tune on")
+        return self

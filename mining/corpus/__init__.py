@@ -1,0 +1,32 @@
+"""Reading piles of sentences and bitexts: files, formats, row rules, exact duplicates.
+
+>>> from mining.corpus import CorpusSpec, read_rows
+>>> spec = CorpusSpec(path="news-*.tsv.xz", columns=["id", "text"])
+>>> sentences = {row.id: row.texts[0] for row in read_rows(spec) if row.reason is None}  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from mining.corpus.dedup import dedup_key, first_occurrence
+from mining.corpus.inputs import file_hash, list_inputs
+from mining.corpus.reader import read_file, read_rows
+from mining.corpus.rows import BAD_ROW, BLANK, INVALID_UTF8, TOO_LONG, Row
+from mining.corpus.spec import BitextSpec, CorpusSpec, InputFile, RowRules
+
+__all__ = [
+    "BAD_ROW",
+    "BLANK",
+    "INVALID_UTF8",
+    "TOO_LONG",
+    "BitextSpec",
+    "CorpusSpec",
+    "InputFile",
+    "Row",
+    "RowRules",
+    "dedup_key",
+    "file_hash",
+    "first_occurrence",
+    "list_inputs",
+    "read_file",
+    "read_rows",
+]

@@ -1,0 +1,78 @@
+"""TSV with declared columns: no header, no quoting, every tab separates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mining.corpus.lines import FaultyLine, read_lines
+from mining.corpus.rows import Row, bad_row, dropped, generated_id, make_row
+from mining.corpus.spec import InputFile, Layout, RowRules
+
+
+def read_tsv(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
+    """Rows of one TSV file; the id comes from the column `spec.id`, by default ``id`` if such a column is declared."""
+    reader = _TsvReader(spec, file, layout)
+    name, max_chars, width = file.name, spec.max_chars, len(reader.columns)
+    places, id_place = reader.text_places, reader.id_place
+    text_place = places[0] if len(places) == 1 else None
+    for first, lines in read_lines(file.path, spec.invalid_utf8, max_chars):
+        for number, line in enumerate(lines, first):
+            if isinstance(line, FaultyLine):
+                yield reader.faulty(number, line)
+                continue
+            cells = line.split("\t")
+            if len(cells) != width:
+                yield reader.misshapen(number, line, cells)
+                continue
+            row_id = f"{name}:{number}" if id_place is None else cells[id_place]
+            if not row_id or row_id.isspace():
+                yield reader.without_id(number, line, cells)
+                continue
+            texts = (cells[text_place],) if text_place is not None else tuple([cells[place] for place in places])
+            yield make_row(row_id, texts, name, number, max_chars)
+
+
+class _TsvReader:
+    """The places of the columns, and what becomes of the lines that do not have the declared form."""
+
+    def __init__(self, spec: RowRules, file: InputFile, layout: Layout) -> None:
+        self.spec = spec
+        self.file = file
+        self.columns = spec.columns or []
+        self.text_places = [self.columns.index(field) for field in layout.fields]
+        id_name = spec.id if spec.id is not None else "id"
+        self.id_place = self.columns.index(id_name) if id_name in self.columns else None
+
+    def previews(self, cells: list[str]) -> tuple[str, ...]:
+        return tuple(cells[place] if place < len(cells) else "" for place in self.text_places)
+
+    def misshapen(self, number: int, line: str, cells: list[str]) -> Row:
+        if not line or line.isspace():
+            return self.blank(number)
+        return self.wrong_width(number, len(cells), self.previews(cells))
+
+    def blank(self, number: int) -> Row:
+        name = self.file.name
+        return make_row(generated_id(name, number), ("",) * len(self.text_places), name, number, self.spec.max_chars)
+
+    def wrong_width(self, number: int, found: int, texts: tuple[str, ...]) -> Row:
+        columns = f"{found} column{'s' if found != 1 else ''} found"
+        problem = f"{columns}, {len(self.columns)} declared ({', '.join(self.columns)}): declare them as they are"
+        return bad_row(self.spec, self.file.path, self.file.name, number, texts, problem)
+
+    def without_id(self, number: int, line: str, cells: list[str]) -> Row:
+        if line.isspace():
+            return self.blank(number)
+        problem = f"the id in column '{self.columns[self.id_place or 0]}' is empty: give the row an id"
+        return bad_row(self.spec, self.file.path, self.file.name, number, self.previews(cells), problem)
+
+    def faulty(self, number: int, line: FaultyLine) -> Row:
+        """A line with invalid UTF-8 or beyond all length; it keeps its own id if that can be read from its head."""
+        cells = line.head.split("\t")
+        if line.tabs + 1 != len(self.columns):
+            return self.wrong_width(number, line.tabs + 1, self.previews(cells))
+        row_id = generated_id(self.file.name, number)
+        if self.id_place is not None and self.id_place < len(cells) - (len(cells) != len(self.columns)):
+            own = cells[self.id_place]
+            row_id = own if own.strip() and "\ufffd" not in own else row_id
+        return dropped(row_id, self.previews(cells), self.file.name, number, line.reason)

@@ -1,0 +1,183 @@
+r"""Lines of UTF-8 files, under the project's rules for what a line is.
+
+Only ``\n`` ends a line and one ``\r`` before it is stripped; U+2028, U+0085, VT, FF and a lone ``\r`` are text. A byte
+order mark at the start of the file is removed. The last line needs no ``\n``; a file that ends in ``\n`` has no extra
+line; an empty file has none.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mining.corpus.compression import BrokenStreamError, read_pieces
+from mining.corpus.rows import INVALID_UTF8, TOO_LONG, invalid_utf8_error
+from mining.corpus.spec import Policy
+from mining.errors import InputError
+
+HEAD_BYTES = 4096
+MIN_LINE_LIMIT = 4 << 20
+
+
+@dataclass(frozen=True)
+class FaultyLine:
+    """A line without a text: ``invalid_utf8`` (under the policy skip) or ``too_long`` (beyond ``line_limit``).
+
+    ``head`` is its beginning (at most 4096 bytes of it, or all of a line with invalid UTF-8), with U+FFFD for what is
+    not UTF-8; ``tabs`` counts the tabs of the whole line.
+    """
+
+    reason: str
+    head: str
+    tabs: int
+
+
+Line = str | FaultyLine
+
+
+def line_limit(max_chars: int) -> int:
+    """Bytes beyond which a line is not held but only counted: far more than `max_chars` characters can need."""
+    return max(MIN_LINE_LIMIT, 16 * max_chars)
+
+
+def read_lines(path: str, policy: Policy, max_chars: int) -> Iterator[tuple[int, list[Line]]]:
+    """Blocks of lines, each as the 1-based number of its first line and the lines.
+
+    Memory is bounded by a block of about 1 MiB and a line of ``line_limit(max_chars)`` bytes. Raises InputError, with
+    path and line, for a truncated or corrupt compressed file and, if `policy` is ``strict``, for invalid UTF-8.
+    """
+    decoder = _LineDecoder(path, policy, line_limit(max_chars))
+    try:
+        for block in _blocks(path, decoder.limit):
+            first = decoder.number
+            yield first, decoder.decode(block)
+    except BrokenStreamError as error:
+        raise InputError(f"{path}, after line {decoder.number - 1}: {error.problem}") from None
+
+
+def numbered_lines(path: str, policy: Policy, max_chars: int) -> Iterator[tuple[int, Line]]:
+    """The lines of ``read_lines`` one by one, each with its 1-based number."""
+    for first, lines in read_lines(path, policy, max_chars):
+        yield from enumerate(lines, first)
+
+
+class _LongLine:
+    """A line too long to be held: checked, counted and forgotten piece by piece."""
+
+    def __init__(self) -> None:
+        self.head = b""
+        self.tabs = 0
+        self.valid = True
+        self._utf8 = codecs.getincrementaldecoder("utf-8")()
+
+    def feed(self, piece: bytes, final: bool = False) -> None:
+        self.head += piece[: HEAD_BYTES - len(self.head)]
+        self.tabs += piece.count(b"\t")
+        if self.valid:
+            try:
+                self._utf8.decode(piece, final)
+            except UnicodeDecodeError:
+                self.valid = False
+
+
+def _blocks(path: str, limit: int) -> Iterator[bytes | _LongLine]:
+    r"""The file in runs of whole lines, without the ``\n`` of the last; a line beyond `limit` bytes comes alone."""
+    held: list[bytes] = []
+    size = 0
+    long: _LongLine | None = None
+    for piece in _without_bom(read_pieces(path)):
+        if long is not None:
+            end = piece.find(b"\n")
+            if end < 0:
+                long.feed(piece)
+                continue
+            long.feed(piece[:end], final=True)
+            yield long
+            long = None
+            piece = piece[end + 1 :]
+        cut = piece.rfind(b"\n")
+        if cut >= 0:
+            held.append(piece[:cut])
+            yield b"".join(held)
+            held, size = [], 0
+            piece = piece[cut + 1 :]
+        if piece:
+            held.append(piece)
+            size += len(piece)
+        if size > limit:
+            long = _LongLine()
+            for part in held:
+                long.feed(part)
+            held, size = [], 0
+    if long is not None:
+        long.feed(b"", final=True)
+        yield long
+    elif held:
+        yield b"".join(held)
+
+
+def _without_bom(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    start = b""
+    for piece in pieces:
+        start += piece
+        if len(start) >= len(codecs.BOM_UTF8):
+            break
+    start = start.removeprefix(codecs.BOM_UTF8)
+    if start:
+        yield start
+    yield from pieces
+
+
+class _LineDecoder:
+    """Turns blocks of bytes into lines of text and keeps count of the lines."""
+
+    def __init__(self, path: str, policy: Policy, limit: int) -> None:
+        self.path = path
+        self.policy = policy
+        self.limit = limit
+        self.number = 1
+        self._errors = "replace" if policy == "replace" else "strict"
+
+    def decode(self, block: bytes | _LongLine) -> list[Line]:
+        lines = self._lines(block)
+        self.number += len(lines)
+        return lines
+
+    def _lines(self, block: bytes | _LongLine) -> list[Line]:
+        if isinstance(block, _LongLine):
+            return [self._long(block, self.number)]
+        if len(block) <= self.limit:
+            try:
+                text = block.decode("utf-8", self._errors)
+            except UnicodeDecodeError:
+                text = None
+            if text is not None:
+                lines = text.split("\n")
+                return [line.removesuffix("\r") for line in lines] if "\r" in text else [*lines]
+        # Line by line: one of them is faulty, or so long that its size in bytes must be looked at.
+        return [self._line(raw, number) for number, raw in enumerate(block.split(b"\n"), self.number)]
+
+    def _line(self, raw: bytes, number: int) -> Line:
+        if len(raw) > self.limit:
+            long = _LongLine()
+            long.feed(raw, final=True)
+            return self._long(long, number)
+        try:
+            return raw.decode("utf-8", self._errors).removesuffix("\r")
+        except UnicodeDecodeError as error:
+            if self.policy == "strict":
+                raise invalid_utf8_error(self.path, number, _what(raw, error, number)) from None
+        return FaultyLine(INVALID_UTF8, raw.decode("utf-8", "replace").removesuffix("\r"), raw.count(b"\t"))
+
+    def _long(self, long: _LongLine, number: int) -> FaultyLine:
+        if not long.valid and self.policy == "strict":
+            raise invalid_utf8_error(self.path, number)
+        reason = INVALID_UTF8 if not long.valid and self.policy == "skip" else TOO_LONG
+        return FaultyLine(reason, long.head.decode("utf-8", "replace"), long.tabs)
+
+
+def _what(raw: bytes, error: UnicodeDecodeError, number: int) -> str:
+    if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "it looks like UTF-16"
+    return f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"

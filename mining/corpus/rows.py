@@ -1,0 +1,72 @@
+"""What a reader yields: one row, usable or with the reason why it is not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mining.corpus.spec import RowRules
+from mining.errors import InputError
+
+BLANK = "blank"
+TOO_LONG = "too_long"
+INVALID_UTF8 = "invalid_utf8"
+BAD_ROW = "bad_row"
+
+PREVIEW_CHARS = 200
+"""An unusable row keeps at most so many characters of each text, enough to recognise it in the ledger."""
+
+
+class Row(NamedTuple):
+    """One row of a corpus or bitext.
+
+    ``texts`` holds one text for a corpus and two for a bitext; for an unusable row previews of at most 200 characters.
+    ``file`` is the display name of the file, ``line`` the 1-based line (text, TSV, JSON lines) or record number
+    (Parquet row, TMX unit, gettext entry). ``reason`` is None for a usable row, else one of ``blank``, ``too_long``,
+    ``invalid_utf8``, ``bad_row``.
+    """
+
+    id: str
+    texts: tuple[str, ...]
+    file: str
+    line: int
+    reason: str | None
+
+
+def make_row(row_id: str, texts: tuple[str, ...], name: str, line: int, max_chars: int) -> Row:
+    """A row of well-formed texts, which may still be too long or blank (nothing but white space)."""
+    for text in texts:
+        if len(text) > max_chars:
+            return dropped(row_id, texts, name, line, TOO_LONG)
+    for text in texts:
+        if not text or text.isspace():
+            return dropped(row_id, texts, name, line, BLANK)
+    return Row(row_id, texts, name, line, None)
+
+
+def dropped(row_id: str, texts: tuple[str, ...], name: str, line: int, reason: str) -> Row:
+    """A row that cannot be used; only previews of its texts are kept."""
+    return Row(row_id, tuple(text[:PREVIEW_CHARS] for text in texts), name, line, reason)
+
+
+def generated_id(name: str, line: int) -> str:
+    """The id of a row that brings none: display name of the file and line or record number."""
+    return f"{name}:{line}"
+
+
+def bad_row(
+    rules: RowRules, path: str, name: str, line: int, texts: tuple[str, ...], problem: str, where: str = "line"
+) -> Row:
+    """A row that does not have the declared form: an InputError, or a dropped row under ``on_bad_row: skip``.
+
+    `where` says what `line` counts. The id is generated, since what stands at the place of the id cannot be trusted.
+    """
+    if rules.on_bad_row == "error":
+        raise InputError(f"{path}, {where} {line}: {problem}, or set on_bad_row: skip")
+    return dropped(generated_id(name, line), texts, name, line, BAD_ROW)
+
+
+def invalid_utf8_error(path: str, line: int, detail: str = "", where: str = "line") -> InputError:
+    """The error of the policy ``strict``."""
+    found = f"invalid UTF-8{f' ({detail})' if detail else ''}"
+    mend = "convert the file to UTF-8, or set invalid_utf8: replace or invalid_utf8: skip"
+    return InputError(f"{path}, {where} {line}: {found}: {mend}")

@@ -1,0 +1,61 @@
+"""Means of piece vectors and their unit vectors, the same to the last bit however the texts are batched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from mining.encoder.pieces import Pieces, resolve_threads
+
+
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Let torch use `threads` threads (0: all cores) inside the block, and as many as before after it."""
+    before = torch.get_num_threads()
+    wanted = resolve_threads(threads)
+    if wanted == before:
+        yield
+        return
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def bag_sums(table: torch.Tensor, ids: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """Sums of the rows of `table` named by each bag.
+
+    `table` (rows, dim) float32; `ids` (total,) and `offsets` (n + 1,) integers of one dtype. Returns (n, dim) float32.
+    A bag is summed in its own order by one thread, so the result does not depend on its neighbours.
+    """
+    if len(offsets) == 1:
+        return table.new_zeros((0, table.shape[1]))
+    return torch.nn.functional.embedding_bag(ids, table, offsets, mode="sum", include_last_offset=True)
+
+
+def unit_rows(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of length one, and which rows have a direction at all.
+
+    `sums` (n, dim) float32. The norm is accumulated in float64 row by row, so a row's bytes depend on that row only.
+    Returns (n, dim) float32 and (n,) bool; rows of norm zero (or not finite) stay zero and are invalid.
+    """
+    wide = sums.astype(np.float64)
+    norms = np.sqrt(np.add.reduce(wide * wide, axis=1))
+    valid = np.isfinite(norms) & (norms > 0)
+    wide /= np.where(valid, norms, 1.0)[:, None]
+    wide[~valid] = 0.0
+    return wide.astype(np.float32), valid
+
+
+def encode_pieces(table: torch.Tensor, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors of the mean piece vector of each text: (n, dim) float32 and (n,) bool validity.
+
+    The mean and the sum have the same direction, so only the sum is formed. Wieting et al. 2019, section 2.
+    """
+    ids = torch.from_numpy(np.ascontiguousarray(pieces.ids, dtype=np.int64)).to(table.device)
+    offsets = torch.from_numpy(np.ascontiguousarray(pieces.offsets, dtype=np.int64)).to(table.device)
+    return unit_rows(bag_sums(table, ids, offsets).cpu().numpy())

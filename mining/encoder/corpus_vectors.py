@@ -1,0 +1,102 @@
+"""A whole corpus to a vector file, block by block: memory does not grow with the corpus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from mining.corpus import CorpusSpec, Row, list_inputs, read_rows
+from mining.encoder.base import Encoder
+from mining.encoder.model_folder import load_encoder
+from mining.encoder.vector_file import Block, Written, check_target, write_vectors
+from mining.errors import InputError
+from mining.settings import Settings
+
+BLOCK_ROWS = 8192
+BLOCK_CHARS = 8_000_000
+"""A block of rows ends at so many characters even when it has few rows."""
+NO_PIECES = "no_pieces"
+
+
+class EncodeConfig(Settings):
+    """What to encode, with which model, and where to write the vectors."""
+
+    input: CorpusSpec
+    model: str
+    out: str
+    dtype: Literal["float32", "float16"] = "float32"
+    threads: int = 0
+    device: str = "cpu"
+
+
+class Encoded(NamedTuple):
+    """What was written, and why some rows are invalid."""
+
+    written: Written
+    reasons: dict[str, int]
+
+
+def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = None) -> Encoded:
+    """Encode every row of the input, in order, into one row of the vector file ``config.out``.
+
+    A row that cannot be used (blank, too long, without pieces) is a zero row marked invalid. `advance` is told the rows
+    of each block. Raises UsageError for a faulty model, input or target name, InputError when no row can be encoded; no
+    file is left then.
+    """
+    target = Path(config.out)
+    check_target(target, config.dtype)
+    list_inputs(config.input)
+    encoder = load_encoder(config.model, config.device)
+    reasons: Counter[str] = Counter()
+    blocks = _encoded(encoder, read_rows(config.input), config.threads, reasons)
+    written = write_vectors(
+        target,
+        _watched(blocks, config, reasons, advance),
+        dim=encoder.dim,
+        model_hash=encoder.hash,
+        dtype=config.dtype,
+    )
+    return Encoded(written, dict(sorted(reasons.items())))
+
+
+def _encoded(encoder: Encoder, rows: Iterable[Row], threads: int, reasons: Counter[str]) -> Iterator[Block]:
+    for block in _blocks(rows):
+        vectors, valid = encoder.encode(["" if row.reason else row.texts[0] for row in block], threads)
+        for row, usable in zip(block, valid, strict=True):
+            if not usable:
+                reasons[row.reason or NO_PIECES] += 1
+        yield [row.id for row in block], vectors, valid
+
+
+def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    block: list[Row] = []
+    chars = 0
+    for row in rows:
+        block.append(row)
+        chars += sum(map(len, row.texts))
+        if len(block) >= BLOCK_ROWS or chars >= BLOCK_CHARS:
+            yield block
+            block, chars = [], 0
+    if block:
+        yield block
+
+
+def _watched(
+    blocks: Iterable[Block], config: EncodeConfig, reasons: Counter[str], advance: Callable[[int], None] | None
+) -> Iterator[Block]:
+    """Pass the blocks on; an input without a single usable row is an error before the file gets its name."""
+    rows = usable = 0
+    for block in blocks:
+        rows += len(block[0])
+        usable += int(block[2].sum())
+        yield block
+        if advance is not None:
+            advance(len(block[0]))
+    name = ", ".join(config.input.paths)
+    if not rows:
+        raise InputError(f"{name}: not a single row in it, nothing to encode")
+    if not usable:
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        raise InputError(f"{name}: none of its {rows} rows can be encoded ({why}); check format, columns and text")

@@ -1,0 +1,238 @@
+"""Files of sentence vectors that say what they hold: rows, dimension, dtype, normalisation and model.
+
+``OUT.npy`` is a plain numpy matrix with two companions, ``OUT.npy.rows.parquet`` (id, valid) and ``OUT.npy.json`` (the
+facts, written last). ``OUT.parquet`` is one file with the columns id, vector, valid and the facts in its schema.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mining.encoder.model_folder import replace_file
+from mining.errors import RunError, UsageError
+
+FORMAT_VERSION = 1
+METADATA_KEY = b"bitext_vectors"
+DTYPES = ("float32", "float16")
+_FACTS = ("format_version", "rows", "dim", "dtype", "normalised", "model_hash")
+Block = tuple[Sequence[str], np.ndarray, np.ndarray]
+"""Ids, (n, dim) float32 unit rows, (n,) bool validity of some consecutive rows."""
+
+
+class Vectors(NamedTuple):
+    """Vectors of the rows of a corpus, in the order of the corpus."""
+
+    ids: list[str]
+    vectors: np.ndarray
+    """(rows, dim) float32 or float16; memory-mapped when read from ``.npy``"""
+    valid: np.ndarray
+    """(rows,) bool; an invalid row is all zeros"""
+    model_hash: str
+    """name of the model that made them"""
+
+
+class Written(NamedTuple):
+    """What a vector file holds."""
+
+    rows: int
+    invalid: int
+    dim: int
+
+
+def write_vectors(
+    path: str | Path, blocks: Iterable[Block], *, dim: int, model_hash: str, dtype: str = "float32"
+) -> Written:
+    """Write blocks of vectors to ``.npy`` or ``.parquet``, one block in memory at a time.
+
+    The files appear under their names only when whole. Raises UsageError for another extension, another dtype than
+    float32 or float16, or a folder that cannot be written; RunError when a block does not have the shape it should.
+    """
+    path = Path(path)
+    suffix = check_target(path, dtype)
+    sink = _write_npy if suffix == ".npy" else _write_parquet
+    return sink(path, _checked(blocks, dim, dtype), dim, model_hash, dtype)
+
+
+def check_target(path: Path, dtype: str = "float32") -> str:
+    """The extension of a vector file to be written; raises UsageError when it cannot be one."""
+    if path.suffix not in {".npy", ".parquet"}:
+        raise UsageError(f"{path}: the name of a vector file ends in .npy or .parquet")
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype '{dtype}': vectors are kept as {' or '.join(DTYPES)}")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: the folder {path.parent} does not exist; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{path}: the folder {path.parent} cannot be written; name another with -o")
+    return path.suffix
+
+
+def read_vectors(path: str | Path, *, dim: int | None = None, model_hash: str | None = None) -> Vectors:
+    """Read a vector file, and check it against its own facts and against what the caller expects.
+
+    Raises UsageError when the file is missing, has no facts (a plain ``.npy`` of another program), was cut short, or
+    is of another dimension or model than asked for.
+    """
+    path = Path(path)
+    if path.suffix not in {".npy", ".parquet"}:
+        raise UsageError(f"{path}: the name of a vector file ends in .npy or .parquet")
+    if not path.is_file():
+        raise UsageError(f"{path}: no such vector file; `bitext encode -o {path}` writes one")
+    facts, vectors = _read_npy(path) if path.suffix == ".npy" else _read_parquet(path)
+    if dim is not None and facts["dim"] != dim:
+        raise UsageError(f"{path}: vectors of dimension {facts['dim']}, but {dim} is expected; encode again")
+    if model_hash is not None and facts["model_hash"] != model_hash:
+        raise UsageError(
+            f"{path}: vectors of the model {facts['model_hash']}, but the model in use is {model_hash}; encode again"
+        )
+    return vectors
+
+
+def _checked(blocks: Iterable[Block], dim: int, dtype: str) -> Iterator[Block]:
+    for ids, vectors, valid in blocks:
+        if vectors.shape != (len(ids), dim) or valid.shape != (len(ids),):
+            raise RunError(
+                f"a block of {len(ids)} rows came with vectors of shape {vectors.shape} and validity of shape "
+                f"{valid.shape}: expected ({len(ids)}, {dim}) and ({len(ids)},)"
+            )
+        yield ids, np.ascontiguousarray(vectors, dtype=dtype), np.ascontiguousarray(valid, dtype=bool)
+
+
+def _facts(rows: int, dim: int, dtype: str, model_hash: str) -> dict[str, Any]:
+    values = (FORMAT_VERSION, rows, dim, dtype, True, model_hash)
+    return dict(zip(_FACTS, values, strict=True))
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """A name beside `path`, removed if the block fails."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _companion(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _write_header(file: BinaryIO, rows: int, dim: int, dtype: str) -> None:
+    # numpy pads the header so that the number of rows may grow in place.
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (rows, dim)}
+    file.seek(0)
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def _write_npy(path: Path, blocks: Iterator[Block], dim: int, model_hash: str, dtype: str) -> Written:
+    rows = valid_rows = 0
+    facts_path, rows_path = _companion(path, ".json"), _companion(path, ".rows.parquet")
+    schema = pa.schema([("id", pa.string()), ("valid", pa.bool_())])
+    with ExitStack() as stack:
+        matrix_temporary = stack.enter_context(_temporary(path))
+        rows_temporary = stack.enter_context(_temporary(rows_path))
+        with matrix_temporary.open("wb") as file, pq.ParquetWriter(rows_temporary, schema) as writer:
+            _write_header(file, 0, dim, dtype)
+            for ids, vectors, valid in blocks:
+                file.write(vectors.data)
+                writer.write_batch(pa.record_batch([pa.array(ids, pa.string()), pa.array(valid)], schema=schema))
+                rows += len(ids)
+                valid_rows += int(valid.sum())
+            _write_header(file, rows, dim, dtype)
+        facts_path.unlink(missing_ok=True)
+        os.replace(matrix_temporary, path)
+        os.replace(rows_temporary, rows_path)
+    replace_file(facts_path, (json.dumps(_facts(rows, dim, dtype, model_hash), indent=2) + "\n").encode())
+    return Written(rows, rows - valid_rows, dim)
+
+
+def _write_parquet(path: Path, blocks: Iterator[Block], dim: int, model_hash: str, dtype: str) -> Written:
+    rows = valid_rows = 0
+    vector_type = pa.list_(pa.float32() if dtype == "float32" else pa.float16(), dim)
+    schema = pa.schema([("id", pa.string()), ("vector", vector_type), ("valid", pa.bool_())])
+    with _temporary(path) as temporary:
+        # Unit vectors are noise to a dictionary or a compressor: plain bytes are smaller and faster.
+        options: dict[str, Any] = {"compression": {"id": "zstd"}, "use_dictionary": False}
+        with pq.ParquetWriter(temporary, schema, **options) as writer:
+            for ids, vectors, valid in blocks:
+                flat = pa.array(vectors.reshape(-1), vector_type.value_type)
+                columns = [pa.array(ids, pa.string()), pa.FixedSizeListArray.from_arrays(flat, dim), pa.array(valid)]
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+                rows += len(ids)
+                valid_rows += int(valid.sum())
+            facts = json.dumps(_facts(rows, dim, dtype, model_hash))
+            writer.add_key_value_metadata({METADATA_KEY.decode(): facts})
+        os.replace(temporary, path)
+    return Written(rows, rows - valid_rows, dim)
+
+
+def _parse_facts(text: str | bytes, where: str) -> dict[str, Any]:
+    try:
+        facts = json.loads(text)
+        missing = [key for key in _FACTS if key not in facts]
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{where}: the description of the vectors is damaged ({error}); encode again") from None
+    if missing:
+        raise UsageError(f"{where}: the description of the vectors lacks {', '.join(missing)}; encode again")
+    if facts["format_version"] != FORMAT_VERSION or facts["dtype"] not in DTYPES or not facts["normalised"]:
+        raise UsageError(f"{where}: vectors in a form that this version does not read; encode again")
+    return dict(facts)
+
+
+def _read_npy(path: Path) -> tuple[dict[str, Any], Vectors]:
+    facts_path, rows_path = _companion(path, ".json"), _companion(path, ".rows.parquet")
+    missing = [companion.name for companion in (facts_path, rows_path) if not companion.is_file()]
+    if missing:
+        raise UsageError(
+            f"{path}: {' and '.join(missing)} beside it is missing, so nothing says which model and rows these numbers "
+            "belong to; write the file with `bitext encode`, and keep its companions with it"
+        )
+    facts = _parse_facts(facts_path.read_text(encoding="utf-8"), str(facts_path))
+    try:
+        matrix = np.load(path, mmap_mode="r", allow_pickle=False) if facts["rows"] else np.load(path)
+    except (ValueError, OSError, EOFError) as error:
+        raise UsageError(f"{path}: not a numpy file, or cut short ({error}); encode again") from None
+    expected = (facts["rows"], facts["dim"])
+    if matrix.shape != expected or matrix.dtype != np.dtype(facts["dtype"]):
+        raise UsageError(
+            f"{path}: {matrix.dtype} of shape {matrix.shape}, but {facts_path.name} says {facts['dtype']} of shape "
+            f"{expected}; encode again"
+        )
+    try:
+        rows = pq.read_table(rows_path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UsageError(f"{rows_path}: damaged ({error}); encode again") from None
+    if rows.num_rows != facts["rows"]:
+        raise UsageError(f"{rows_path}: {rows.num_rows} rows, but {path.name} has {facts['rows']}; encode again")
+    ids, valid = rows["id"].to_pylist(), rows["valid"].to_numpy().astype(bool)
+    return facts, Vectors(ids, matrix, valid, str(facts["model_hash"]))
+
+
+def _read_parquet(path: Path) -> tuple[dict[str, Any], Vectors]:
+    try:
+        with pq.ParquetFile(path) as file:
+            metadata = file.schema_arrow.metadata or {}
+            metadata = {**metadata, **(file.metadata.metadata or {})}
+            table = file.read() if METADATA_KEY in metadata else None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UsageError(f"{path}: not a Parquet file, or cut short ({error}); encode again") from None
+    if table is None:
+        raise UsageError(f"{path}: a Parquet file, but not of vectors; write one with `bitext encode`")
+    facts = _parse_facts(metadata[METADATA_KEY], str(path))
+    width = getattr(table.schema.field("vector").type, "list_size", None)
+    if (table.num_rows, width) != (facts["rows"], facts["dim"]):
+        raise UsageError(
+            f"{path}: {table.num_rows} rows of dimension {width}, but it says {facts['rows']} of {facts['dim']}; encode again"
+        )
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in table["vector"].chunks]
+    flat = np.concatenate(parts) if parts else np.zeros(0, facts["dtype"])
+    matrix = flat.astype(facts["dtype"], copy=False).reshape(facts["rows"], facts["dim"])
+    return facts, Vectors(table["id"].to_pylist(), matrix, table["valid"].to_numpy().astype(bool), facts["model_hash"])

@@ -1,0 +1,316 @@
+"""Scores of pairs that are given: the cosine of each, and its margin against two pools of sentences.
+
+The margin is that of mining (Artetxe and Schwenk 2019, section 3.1): the mean cosine of the k nearest neighbours of
+the source in the target pool, and of the target in the source pool. Vectors are rounded as the miner keeps them on
+disk, and pools of text are deduplicated as it does, so a mined pair scored against its own corpora gets the scores it
+was mined with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field, model_validator
+
+from mining.corpus import BitextSpec, CorpusSpec, Row, dedup_key, read_rows
+from mining.encoder import Encoder, load_encoder
+from mining.encoder.vector_file import METADATA_KEY, read_vectors
+from mining.errors import InputError, RunError, UsageError
+from mining.margin import DECIMALS, Margin, count_floored, margin_scores, neighbour_means
+from mining.pairs import replacing, write_parquet, write_tsv
+from mining.search import exact_cosines, from_stored, knn, to_stored
+from mining.settings import Settings
+
+#: One row for each row of the input. Numbers are null if there is a reason; all but the cosine if there are no pools.
+SCORES_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("cosine", pa.float64()),
+        ("source_mean", pa.float64()),
+        ("target_mean", pa.float64()),
+        ("margin", pa.float64()),
+        ("reason", pa.string()),
+    ]
+)
+OUTPUT_SUFFIXES = (".tsv", ".jsonl", ".parquet")
+BLOCK_ROWS = 4096
+BLOCK_CHARS = 4_000_000
+#: A reader cuts texts beyond its limit to previews; scoring keeps every text, so it asks for all and judges itself.
+_WHOLE_TEXT = 1 << 31
+SCORED = "scored"
+
+
+class ScoreConfig(Settings):
+    """Everything `bitext score` needs; texts longer than ``pairs.max_chars`` are kept but not scored."""
+
+    pairs: BitextSpec
+    model: str
+    output: str
+    source_pool: CorpusSpec | None = None
+    target_pool: CorpusSpec | None = None
+    k: int = Field(4, gt=0, le=2048)
+    margin: Margin = "ratio"
+    device: str = "cpu"
+    threads: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _both_pools(self) -> ScoreConfig:
+        if (self.source_pool is None) != (self.target_pool is None):
+            missing = "source_pool" if self.source_pool is None else "target_pool"
+            raise ValueError(f"the margin needs pools of both sides: give {missing} too, or none for the cosine alone")
+        return self
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Sentences of one side among which neighbours are looked up: `vectors` (n, d) float32 unit rows.
+
+    `rows` counts the rows read, `unusable` those without a vector, `repeated` those equal to an earlier one.
+    """
+
+    name: str
+    vectors: np.ndarray
+    rows: int
+    unusable: int
+    repeated: int
+
+
+def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Rows in blocks bounded in rows and in characters."""
+    block: list[Row] = []
+    chars = 0
+    for row in rows:
+        block.append(row)
+        chars += sum(map(len, row.texts))
+        if len(block) >= BLOCK_ROWS or chars >= BLOCK_CHARS:
+            yield block
+            block, chars = [], 0
+    if block:
+        yield block
+
+
+def _as_mined(vectors: np.ndarray) -> np.ndarray:
+    return from_stored(to_stored(vectors))
+
+
+def pool_from_rows(rows: Iterable[Row], encoder: Encoder, name: str, threads: int = 0) -> Pool:
+    """Encode the distinct usable texts of a corpus, in order."""
+    seen: set[bytes] = set()
+    parts = [np.empty((0, encoder.dim), dtype=np.float32)]
+    total = unusable = repeated = 0
+    for block in _blocks(rows):
+        texts = []
+        for row in block:
+            key = dedup_key(row.texts[0]) if row.reason is None else None
+            if key is None:
+                unusable += 1
+            elif key in seen:
+                repeated += 1
+            else:
+                seen.add(key)
+                texts.append(row.texts[0])
+        vectors, valid = encoder.encode(texts, threads=threads)
+        parts.append(_as_mined(vectors[valid]))
+        unusable += len(texts) - len(parts[-1])
+        total += len(block)
+    return Pool(name, np.concatenate(parts), total, unusable, repeated)
+
+
+def pool_from_vectors(path: str, encoder: Encoder) -> Pool:
+    """Read a pool that `bitext encode` wrote; of rows with equal vectors one counts.
+
+    Raises UsageError, naming both, when its dimension or its model is not that of `encoder`.
+    """
+    content = read_vectors(path)
+    dim = content.vectors.shape[1]
+    if dim != encoder.dim:
+        raise UsageError(
+            f"{path}: its vectors have dimension {dim} but the model has {encoder.dim}: encode the pool with this model"
+        )
+    if content.model_hash != encoder.hash:
+        raise UsageError(
+            f"{path}: its vectors are of model {content.model_hash} but the model here is {encoder.hash}: "
+            "encode the pool with this model"
+        )
+    stored = to_stored(content.vectors[content.valid])
+    whole_rows = stored.view(np.dtype((np.void, stored.dtype.itemsize * dim))).reshape(len(stored))
+    first = np.sort(np.unique(whole_rows, return_index=True)[1])
+    unusable = len(content.valid) - len(stored)
+    return Pool(path, from_stored(stored[first]), len(content.valid), unusable, len(stored) - len(first))
+
+
+def is_vector_file(path: str) -> bool:
+    """Whether a pool is a file of vectors, not of texts: ``.npy``, or Parquet that says so in its metadata."""
+    if path.endswith(".npy"):
+        return True
+    if not path.endswith(".parquet") or not Path(path).is_file():
+        return False
+    try:
+        with pq.ParquetFile(path) as file:
+            return METADATA_KEY in {**(file.schema_arrow.metadata or {}), **(file.metadata.metadata or {})}
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: not a readable Parquet file: {error}") from None
+
+
+def read_pool(spec: CorpusSpec, encoder: Encoder, k: int, side: str, threads: int = 0) -> Pool:
+    """A pool of texts or vectors; raises UsageError when it has fewer than `k` distinct usable sentences."""
+    if len(spec.paths) == 1 and is_vector_file(spec.paths[0]):
+        pool = pool_from_vectors(spec.paths[0], encoder)
+    else:
+        pool = pool_from_rows(read_rows(spec), encoder, ", ".join(spec.paths), threads)
+    usable = len(pool.vectors)
+    if usable < k:
+        mend = f"give k {usable} or less, or a larger pool" if usable else "give another pool"
+        raise UsageError(
+            f"{pool.name}: k {k} is more than the {usable} distinct usable sentences of the {side} pool: {mend}"
+        )
+    return pool
+
+
+@dataclass
+class PairScorer:
+    """Scores aligned pairs block by block, one row out for each row in, in order.
+
+    `pools` are the source and the target pool, or None for the cosine alone. After the last block `tally` has the
+    number of scored rows (``scored``) and of those left out by reason, `floored` how many ratios met a denominator
+    near zero.
+    """
+
+    encoder: Encoder
+    pools: tuple[Pool, Pool] | None = None
+    k: int = 4
+    margin: str = "ratio"
+    max_chars: int = 10_000
+    threads: int = 0
+    tally: Counter[str] = field(default_factory=Counter)
+    floored: int = 0
+
+    def score(self, rows: Iterable[Row]) -> Iterator[pa.Table]:
+        """Tables of `SCORES_SCHEMA`; numbers have six decimals."""
+        for block in _blocks(rows):
+            yield self._score_block(block)
+
+    def _score_block(self, rows: list[Row]) -> pa.Table:
+        texts = [(*row.texts, "", "")[:2] for row in rows]
+        reasons = [row.reason or self._fault(pair) for row, pair in zip(rows, texts, strict=True)]
+        tried = [i for i, reason in enumerate(reasons) if reason is None]
+        source, source_valid = self.encoder.encode([texts[i][0] for i in tried], threads=self.threads)
+        target, target_valid = self.encoder.encode([texts[i][1] for i in tried], threads=self.threads)
+        valid = source_valid & target_valid
+        scored = np.zeros(len(rows), dtype=bool)
+        for i, ok in zip(tried, valid.tolist(), strict=True):
+            scored[i] = ok
+            reasons[i] = None if ok else "no_pieces"
+        numbers = self._numbers(_as_mined(source[valid]), _as_mined(target[valid]))
+        self.tally.update(reason or SCORED for reason in reasons)
+        columns = {
+            "id": [row.id for row in rows],
+            "source": [pair[0] for pair in texts],
+            "target": [pair[1] for pair in texts],
+            **{name: _spread(values, scored) for name, values in numbers.items()},
+            "reason": reasons,
+        }
+        return pa.table([pa.array(columns[f.name], f.type) for f in SCORES_SCHEMA], schema=SCORES_SCHEMA)
+
+    def _fault(self, pair: tuple[str, ...]) -> str | None:
+        if not all(text.strip() for text in pair):
+            return "blank"
+        return "too_long" if max(map(len, pair)) > self.max_chars else None
+
+    def _numbers(self, source: np.ndarray, target: np.ndarray) -> dict[str, np.ndarray | None]:
+        """Cosine, means and margin of the pairs of rows of two (n, d) float32 matrices of unit rows."""
+        rows = np.arange(len(source))
+        cosine = exact_cosines(source, target, rows, rows)
+        if self.pools is None:
+            return {"cosine": cosine, "source_mean": None, "target_mean": None, "margin": None}
+        source_pool, target_pool = self.pools
+        source_mean = neighbour_means(knn(source, target_pool.vectors, self.k).cosines)
+        target_mean = neighbour_means(knn(target, source_pool.vectors, self.k).cosines)
+        if self.margin == "ratio":
+            self.floored += count_floored(source_mean, target_mean)
+        margin = margin_scores(cosine, source_mean, target_mean, self.margin)
+        return {"cosine": cosine, "source_mean": source_mean, "target_mean": target_mean, "margin": margin}
+
+
+def _spread(values: np.ndarray | None, scored: np.ndarray) -> pa.Array:
+    """Values of the scored rows at their places, null elsewhere (and everywhere for None)."""
+    if values is None:
+        return pa.nulls(len(scored), pa.float64())
+    spread = np.zeros(len(scored))
+    spread[scored] = np.round(values.astype(np.float64), DECIMALS) + 0.0
+    return pa.array(spread, pa.float64(), mask=~scored)
+
+
+def check_output(path: str | Path) -> Path:
+    """The output path; raises UsageError when its extension or its folder will not do."""
+    path = Path(path)
+    if path.suffix not in OUTPUT_SUFFIXES:
+        raise UsageError(
+            f"{path}: the name of a file of scores ends in {', '.join(OUTPUT_SUFFIXES)}: choose one of them"
+        )
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: folder {path.parent} does not exist: make it first")
+    return path
+
+
+def write_scores(path: str | Path, tables: Iterable[pa.Table]) -> int:
+    """Write `SCORES_SCHEMA` tables as TSV (under a line of names), JSON lines or Parquet; returns the rows."""
+    path = check_output(path)
+    if path.suffix == ".parquet":
+        return write_parquet(path, SCORES_SCHEMA, tables)
+    if path.suffix == ".tsv":
+        return write_tsv(path, SCORES_SCHEMA, tables)
+    rows = 0
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as out:
+        for table in tables:
+            out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
+            rows += len(table)
+    return rows
+
+
+def score_file(config: ScoreConfig) -> PairScorer:
+    """Score a file of pairs into ``config.output``; returns the scorer with its tally.
+
+    Raises UsageError for pools that do not fit model or k, InputError for an input without rows, RunError (after
+    writing) when not one row could be scored.
+    """
+    output = check_output(config.output)
+    if str(output.resolve()) in {str(Path(path).resolve()) for path in config.pairs.paths}:
+        raise UsageError(f"{output}: is the input as well: name another output")
+    encoder = load_encoder(config.model, device=config.device)
+    pools = None
+    if config.source_pool is not None and config.target_pool is not None:
+        pools = (
+            read_pool(config.source_pool, encoder, config.k, "source", config.threads),
+            read_pool(config.target_pool, encoder, config.k, "target", config.threads),
+        )
+    scorer = PairScorer(encoder, pools, config.k, config.margin, config.pairs.max_chars, config.threads)
+    rows = read_rows(config.pairs.model_copy(update={"max_chars": _WHOLE_TEXT}))
+    try:
+        total = write_scores(output, scorer.score(_some(rows, ", ".join(config.pairs.paths))))
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be written: {error.strerror or error}") from None
+    if not scorer.tally[SCORED]:
+        reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(scorer.tally.items()))
+        name = ", ".join(config.pairs.paths)
+        raise RunError(f"{name}: none of the {total} pairs could be scored ({reasons}): see {output}")
+    return scorer
+
+
+def _some(rows: Iterable[Row], name: str) -> Iterator[Row]:
+    """The rows, or InputError when there is none."""
+    empty = True
+    for row in rows:
+        empty = False
+        yield row
+    if empty:
+        raise InputError(f"{name}: holds no pairs: give a file with one pair a row")

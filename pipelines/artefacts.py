@@ -1,0 +1,178 @@
+"""Steps and what they leave behind: files that are renamed into place, and a marker that is written last.
+
+A step is the work on one shard spec. Its key hashes everything that its result depends on: stage, version of the code, parameters
+and the content hashes of its inputs. A marker with the same key whose files have the recorded sizes and hashes
+means that the step is done; anything else means that it is done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mining.corpus import file_hash
+from mining.errors import RunError
+from mining.pairs import TEMPORARY, replacing
+
+#: Part of every key: raise it when a stage computes or writes something else from the same inputs.
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One shard spec: small, plain data that any runner can carry.
+
+    `inputs` maps paths (absolute, or relative to the run folder) to content hashes. `params` are part of the key, `execution`
+    (threads, device, tile sizes, places of files) is not: it never changes the result. `destination` is
+    the folder of the outputs, relative to the run folder.
+    """
+
+    run: str
+    stage: str
+    name: str
+    params: dict[str, Any]
+    inputs: dict[str, str]
+    execution: dict[str, Any] = field(default_factory=dict)
+    destination: str = ""
+
+    @property
+    def key(self) -> str:
+        """Hex digest over everything that the result depends on."""
+        facts = [VERSION, self.stage, self.name, self.params, list(self.inputs.values()), self.destination]
+        return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    @property
+    def folder(self) -> Path:
+        """Where the outputs go."""
+        return Path(self.run, self.destination or f"work/{self.stage}")
+
+    @property
+    def marker_path(self) -> Path:
+        """The marker, written last."""
+        return Path(self.run, "work", self.stage, f"{self.name}.json")
+
+    @property
+    def error_path(self) -> Path:
+        """Where a failed step leaves its message for the driver, whatever the runner does with exceptions."""
+        return Path(self.run, "work", self.stage, f"{self.name}.error.json")
+
+    def path(self, relative: str) -> str:
+        """An input path as it can be opened."""
+        return str(Path(self.run, relative))
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What a finished step wrote: `files` by path relative to the run folder, with bytes and hash; `info` for the driver."""
+
+    key: str
+    files: dict[str, dict[str, Any]]
+    info: dict[str, Any]
+    cost: dict[str, Any]
+
+    def inputs(self, suffix: str = "") -> dict[str, str]:
+        """The files (with this suffix) as inputs of a later step."""
+        return {path: facts["hash"] for path, facts in self.files.items() if path.endswith(suffix)}
+
+    def file(self, suffix: str) -> str:
+        """The one file with this suffix."""
+        (path,) = self.inputs(suffix)
+        return path
+
+
+def read_marker(step: Step) -> Marker | None:
+    """The marker of a step if it has its key, else None."""
+    try:
+        data = json.loads(step.marker_path.read_text(encoding="utf-8"))
+        marker = Marker(data["key"], data["files"], data["info"], data["cost"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return marker if marker.key == step.key else None
+
+
+def verified_marker(step: Step) -> Marker | None:
+    """The marker of a step if it has its key and every file is there with its size and hash, else None."""
+    marker = read_marker(step)
+    if marker is None:
+        return None
+    for relative, facts in marker.files.items():
+        path = Path(step.run, relative)
+        try:
+            if path.stat().st_size != facts["bytes"] or file_hash(str(path)) != facts["hash"]:
+                return None
+        except OSError:
+            return None
+    return marker
+
+
+class Outputs:
+    """The files of a running step, under temporary names until `commit`."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.names: list[str] = []
+        self.suffix = f"{TEMPORARY}{os.getpid()}-{time.time_ns()}"
+
+    def path(self, name: str) -> str:
+        """A temporary path for the output file `name`."""
+        self.step.folder.mkdir(parents=True, exist_ok=True)
+        self.names.append(name)
+        return str(self.step.folder / name) + self.suffix
+
+    def commit(self, info: dict[str, Any], cost: dict[str, Any]) -> Marker:
+        """Rename the files, then write the marker."""
+        files = {}
+        for name in self.names:
+            final = self.step.folder / name
+            temporary = str(final) + self.suffix
+            relative = os.path.relpath(final, self.step.run)
+            files[relative] = {"bytes": os.path.getsize(temporary), "hash": file_hash(temporary)}
+            os.replace(temporary, final)
+        marker = Marker(self.step.key, files, info, cost)
+        self.step.marker_path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self.step.marker_path, vars(marker))
+        return marker
+
+    def discard(self) -> None:
+        """Remove what a failed step left."""
+        for name in self.names:
+            with contextlib.suppress(OSError):
+                os.unlink(str(self.step.folder / name) + self.suffix)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write JSON with sorted keys beside its final name and rename it."""
+    with replacing(path) as temporary:
+        Path(temporary).write_text(
+            json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+
+
+def read_failure(step: Step) -> dict[str, Any] | None:
+    """What a failed step left for the driver."""
+    try:
+        return json.loads(step.error_path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{step.error_path}: cannot be read: {error}") from None
+
+
+def sweep(folder: Path, keep: set[Path]) -> None:
+    """Remove every file of a stage's folder that is not to be kept: half-written ones, and those of another plan."""
+    for path in _files(folder):
+        if path not in keep:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        yield from (path for path in folder.iterdir() if path.is_file())

@@ -1,0 +1,100 @@
+"""The demo's task: which translations to train on, and how the alignment of the others is hidden."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mining.corpus import dedup_key
+
+ROLES = ("aligned", "source_only", "target_only")
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+class Task(NamedTuple):
+    """Two piles of ``(id, text)`` in which the translations of `gold`, ``(source id, target id)``, are hidden."""
+
+    source: list[tuple[str, str]]
+    target: list[tuple[str, str]]
+    gold: list[tuple[str, str]]
+
+
+def letters_key(text: str) -> bytes:
+    """16 bytes that are equal for texts equal up to case, white space, punctuation, digits and symbols.
+
+    >>> letters_key("Delete 3 files?") == letters_key("delete %d files")
+    False
+    >>> letters_key("Delete 3 files?") == letters_key("delete files")
+    True
+    """
+    words = "".join(char if char.isalpha() else " " for char in text.lower())
+    return dedup_key(words)
+
+
+def clean_pairs(pairs: Iterable[Sequence[str]], max_words: int = 60) -> list[Pair]:
+    """Distinct pairs in order of first occurrence, white space runs made one space.
+
+    Left out are pairs without letters on a side, pairs left untranslated (both sides equal up to `letters_key`), and
+    those with more than `max_words` words on a side, which are paragraphs rather than sentences.
+    """
+    kept: dict[tuple[bytes, bytes], Pair] = {}
+    nothing = letters_key("")
+    for source, target in pairs:
+        pair = Pair(" ".join(source.split()), " ".join(target.split()))
+        keys = letters_key(pair.source), letters_key(pair.target)
+        if nothing in keys or keys[0] == keys[1] or max(len(text.split()) for text in pair) > max_words:
+            continue
+        kept.setdefault(keys, pair)
+    return list(kept.values())
+
+
+def split_pairs(pairs: Sequence[Pair], hidden: int, min_words: int, seed: int) -> tuple[list[Pair], list[Pair]]:
+    """Divide pairs into those to train on and at most `hidden` to hide; no sentence stands in both.
+
+    Hidden are, in the order of a hash of their text, pairs of at least `min_words` words whose sentences occur in no
+    other pair (compared by `letters_key`), so that each hidden sentence has exactly one translation. The training pairs
+    keep their order.
+    """
+    seen = [Counter(letters_key(pair[side]) for pair in pairs) for side in (0, 1)]
+    # A sentence may also be the same in both languages: then it would be met in training on the other side.
+    both = seen[0] + seen[1]
+    alone = [
+        pair for pair in pairs if len(pair.source.split()) >= min_words and all(both[letters_key(t)] == 1 for t in pair)
+    ]
+    chosen = sorted(alone, key=lambda pair: _draw(pair, seed))[:hidden]
+    held_out = set(chosen)
+    return [pair for pair in pairs if pair not in held_out], chosen
+
+
+def hide(pairs: Sequence[Pair], seed: int, source_prefix: str = "en", target_prefix: str = "de") -> Task:
+    """Make a mining task: of each three pairs one stays a pair, one leaves only its source, one only its target.
+
+    Which one is drawn by a hash of the texts, both sides are shuffled each by its own hash, and ids count the places
+    after the shuffle: neither order nor ids say what belongs together.
+    """
+    drawn = sorted(pairs, key=lambda pair: _draw(pair, seed))
+    roles = {pair: ROLES[place % len(ROLES)] for place, pair in enumerate(drawn)}
+    sides = []
+    for side, left_out, prefix in ((0, "target_only", source_prefix), (1, "source_only", target_prefix)):
+        texts = [pair[side] for pair, role in roles.items() if role != left_out]
+        shuffled = sorted(texts, key=lambda text: _digest(f"{seed} {prefix} {text}"))
+        sides.append([(f"{prefix}-{place:06d}", text) for place, text in enumerate(shuffled, 1)])
+    source_ids, target_ids = ({text: row_id for row_id, text in rows} for rows in sides)
+    gold = [(source_ids[p.source], target_ids[p.target]) for p, role in roles.items() if role == "aligned"]
+    return Task(*sides, sorted(gold))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _draw(pair: Pair, seed: int) -> bytes:
+    return _digest(f"{seed}\t{pair.source}\t{pair.target}")

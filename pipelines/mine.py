@@ -1,0 +1,199 @@
+"""The mining job: shard, encode, search, score, match, emit, each stage a Beam pipeline over shard specs."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mining import __version__
+from mining.api import check_k
+from mining.config import MineConfig
+from mining.encoder import load_encoder
+from mining.errors import InputError, UsageError
+from pipelines.artefacts import Marker, write_json
+from pipelines.engine import Engine
+from pipelines.plan import SIDES, Plan, Side
+from pipelines.progress import Progress
+from pipelines.run_folder import locked, make_run_folder
+
+LIBRARIES = ("apache-beam", "faiss-cpu", "numpy", "pyarrow", "sentencepiece", "torch")
+
+
+@dataclass(frozen=True)
+class MineResult:
+    """What a run ended with: `metrics` as in ``metrics.json``, `report` the cost of each stage."""
+
+    folder: Path
+    pairs: int
+    threshold: float | None
+    metrics: dict[str, Any]
+    report: list[dict[str, Any]]
+
+
+class MineRun:
+    """One run in its folder; stages in plain order, each waiting for the one before."""
+
+    def __init__(self, config: MineConfig, progress: Progress) -> None:
+        self.config = config
+        self.folder = Path(config.output).absolute()
+        self.engine = Engine(config.runner, progress)
+        workers = config.runner.workers if config.runner.name == "FnApiRunner" else 1
+        self.plan = Plan(config, self.folder, config.runner.threads or max(1, (os.cpu_count() or 1) // workers))
+        self.sides = [Side(name) for name in SIDES]
+
+    def mine(self) -> MineResult:
+        """Do what is not done yet."""
+        encoder = load_encoder(self.config.model, self.config.encode.device)
+        model, dim = encoder.hash, encoder.dim
+        del encoder
+        manifest = self.folder / "manifest.json"
+        write_json(manifest, {"complete": False})
+        self._shard()
+        self._encode(model)
+        self._search(dim)
+        score = self.engine.run("score", self.plan.score(self.sides))
+        self._deal(score, "runs")
+        (matched,) = self.engine.run("match", self.plan.match(self.sides))
+        result, files = self._emit(matched)
+        self._write_reports(result, files, model, dim)
+        return result
+
+    def _deal(self, markers: Sequence[Marker], kind: str) -> None:
+        """Give the markers of a stage over both sides to their sides: source first."""
+        count = len(self.sides[0].shards)
+        setattr(self.sides[0], kind, list(markers[:count]))
+        setattr(self.sides[1], kind, list(markers[count:]))
+
+    def _shard(self) -> None:
+        plan, engine = self.plan, self.engine
+        steps = [plan.read(side.name) for side in self.sides]
+        markers = engine.run("read", [*steps[0], *steps[1]])
+        self.sides[0].read, self.sides[1].read = markers[: len(steps[0])], markers[len(steps[0]) :]
+        for side in self.sides:
+            _check_not_empty(side, getattr(self.config, side.name).paths)
+        if self.config.gold:
+            engine.run("gold", plan.gold(self.sides))
+        steps = [plan.dedup(side) for side in self.sides]
+        markers = engine.run("dedup", [*steps[0], *steps[1]])
+        self.sides[0].dedup, self.sides[1].dedup = markers[: len(steps[0])], markers[len(steps[0]) :]
+        steps = [plan.shard(side) for side in self.sides]
+        markers = engine.run("shard", [*steps[0], *steps[1]])
+        self.sides[0].shards, self.sides[1].shards = markers[: len(steps[0])], markers[len(steps[0]) :]
+
+    def _encode(self, model: str) -> None:
+        steps = [step for side in self.sides for step in self.plan.encode(side, model)]
+        self._deal(self.engine.run("encode", steps), "vectors")
+        check_k(self.config.search.k, *(side.valid for side in self.sides))
+
+    def _search(self, dim: int) -> None:
+        source, target = self.sides
+        if self.config.search.method == "faiss":
+            steps = [step for side in self.sides for step in self.plan.train_index(side, dim)]
+            trained = self.engine.run("train_index", steps)
+            steps = [s for side, t in zip(self.sides, trained, strict=True) for s in self.plan.index(side, t, dim)]
+            self._deal(self.engine.run("index", steps), "indexes")
+        found = self.engine.run("search", self.plan.search(source, target, dim))
+        self._deal(self.engine.run("merge", self.plan.merge(self.sides, found)), "lists")
+
+    def _emit(self, matched: Marker) -> tuple[MineResult, list[Marker]]:
+        plan, engine, config = self.plan, self.engine, self.config
+        emitted = engine.run("emit", plan.emit(self.sides, matched))
+        threshold = config.threshold if isinstance(config.threshold, float) else None
+        origin = "given" if threshold is not None else "none"
+        if config.threshold == "tune" or (config.threshold == "auto" and config.gold):
+            (tuned,) = engine.run("threshold", plan.threshold(self.sides, emitted[0]))
+            threshold, origin = tuned.info["threshold"], "tuned"
+        outputs = engine.run("output", plan.output(self.sides, matched, emitted[0], threshold))
+        facts = self._facts(matched, outputs, threshold, origin)
+        (metrics,) = engine.run("metrics", plan.metrics(emitted, outputs[1], threshold, facts))
+        pairs = outputs[0].info["pairs"]
+        result = MineResult(self.folder, pairs, threshold, metrics.info, engine.report)
+        return result, [*outputs, *emitted[1:], metrics]
+
+    def _facts(self, matched: Marker, outputs: Sequence[Marker], threshold: float | None, origin: str) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "margin": self.config.margin,
+            "strategy": self.config.strategy,
+            "k": self.config.search.k,
+            "matched": matched.info["pairs"],
+            "pairs": outputs[0].info["pairs"],
+            "threshold": threshold,
+            "threshold_from": origin,
+            "floored_denominators": sum(run.info["floored"] for side in self.sides for run in side.runs),
+        }
+        for side in self.sides:
+            unused = outputs[1].info["reasons"][side.name]
+            rows = sum(chunk["rows"] for chunk in side.chunks)
+            mean = sum(marker.info["mean_sum"] for marker in side.lists) / max(side.valid, 1)
+            facts[side.name] = {
+                "rows": rows,
+                "distinct": side.rows,
+                "with_vector": side.valid,
+                "in_pairs": rows - sum(unused.values()),
+                "unused": unused,
+                "mean_neighbour_cosine": round(mean, 6),
+            }
+        return facts
+
+    def _write_reports(self, result: MineResult, files: Sequence[Marker], model: str, dim: int) -> None:
+        resolved = self.folder / "config.resolved.yaml"
+        text = yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        if not resolved.exists() or resolved.read_text(encoding="utf-8") != text:
+            resolved.write_text(text, encoding="utf-8")
+        write_json(self.folder / "report.json", {"stages": result.report, "machine": _machine()})
+        inputs = {
+            side.name: [{"path": path, "hash": digest} for step in self.plan.read(side.name) for path, digest in step.inputs.items()]
+            for side in self.sides
+        }
+        manifest = {
+            "complete": True,
+            "bitext_miner": __version__,
+            "libraries": _versions(),
+            "inputs": inputs,
+            "model": {"path": self.config.model, "hash": model, "dim": dim},
+            "files": {path: facts for marker in files for path, facts in marker.files.items()},
+            "pairs": result.pairs,
+            "threshold": result.threshold,
+        }
+        write_json(self.folder / "manifest.json", manifest)
+
+
+def _check_not_empty(side: Side, paths: list[str]) -> None:
+    if sum(chunk["usable"] for chunk in side.chunks):
+        return
+    rows = sum(chunk["rows"] for chunk in side.chunks)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in side.reasons().items())
+    what = f"all {rows} rows were dropped ({reasons})" if rows else "the file is empty" if len(paths) == 1 else "all files are empty"
+    raise InputError(f"{', '.join(paths)}: no usable sentence on the {side.name} side: {what}; check the path and the text column")
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _machine() -> dict[str, Any]:
+    return {"cpus": os.cpu_count(), "system": platform.platform(), "processor": platform.machine()}
+
+
+def run_mine(config: MineConfig, quiet: bool = False) -> MineResult:
+    """Mine as configured. Raises UsageError for what the user can mend before the run, InputError and RunError within it."""
+    for name, path in (("model", config.model), ("gold", config.gold)):
+        if path is not None and not Path(path).exists():
+            raise UsageError(f"{name}: {path}: no such file or folder")
+    folder = Path(config.output).absolute()
+    make_run_folder(folder)
+    with locked(folder):
+        return MineRun(config, Progress(quiet)).mine()

@@ -1,0 +1,36 @@
+"""Progress of a run on the terminal: one bar a stage, with time gone and left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+
+class Progress:
+    """Shows stages on standard error; `quiet` shows nothing."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, quiet=quiet)
+
+    @contextlib.contextmanager
+    def stage(self, label: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
+        """A bar over `total` steps of which `done` are finished; yields a function that is told how many more are."""
+        columns = (
+            TextColumn("{task.description:>12}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with RichProgress(*columns, console=self.console) as bars:
+            task = bars.add_task(label, total=total, completed=done)
+            yield lambda finished: bars.update(task, completed=done + finished)
+            bars.update(task, completed=total)
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)

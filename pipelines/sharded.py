@@ -1,0 +1,41 @@
+"""One array over all shards of a side, read from the shards' files only where it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mining.errors import InputError
+
+
+def open_array(path: str, dtype: np.dtype | type, shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """Map an .npy file and check dtype and shape (None: any length); raises InputError when they differ."""
+    try:
+        array = np.load(path, mmap_mode="r" if 0 not in shape else None, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not a readable array: {error}") from None
+    fits = array.ndim == len(shape) and all(want in (None, got) for want, got in zip(shape, array.shape, strict=True))
+    if array.dtype != np.dtype(dtype) or not fits:
+        raise InputError(f"{path}: holds {array.dtype} {array.shape}, expected {np.dtype(dtype)} {shape}")
+    return array
+
+
+class ShardedArray:
+    """Arrays of consecutive row ranges as one. `firsts` are the row numbers at which the `parts` begin, `rows` the total."""
+
+    def __init__(self, parts: Sequence[NDArray[Any]], firsts: Sequence[int], rows: int) -> None:
+        self.parts, self.limits = parts, [*firsts, rows]
+
+    def take(self, rows: NDArray[np.int64], fill: Any = 0) -> NDArray[Any]:
+        """The entries of `rows` (any shape); `fill` where a row is -1. One pass over each shard that is needed."""
+        flat = rows.ravel()
+        first = self.parts[0]
+        result = np.full((len(flat), *first.shape[1:]), fill, dtype=first.dtype)
+        for part, start, stop in zip(self.parts, self.limits[:-1], self.limits[1:], strict=True):
+            here = np.flatnonzero((flat >= start) & (flat < stop))
+            if len(here):
+                result[here] = part[flat[here] - start]
+        return result.reshape(*rows.shape, *first.shape[1:])

@@ -1,0 +1,47 @@
+"""Encode one shard: float16 unit vectors and their validity, block by block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from apache_beam.utils.shared import Shared
+
+from mining.encoder import Encoder, load_encoder
+from mining.errors import UsageError
+from mining.search.vectors import STORED, to_stored
+from pipelines.artefacts import Outputs, Step
+
+#: One model a process, whatever the number of threads; the tag is the model's hash.
+_MODEL = Shared()
+_BLOCK = 16_384
+
+
+class _Model:
+    """`Shared` holds weak references, and not every encoder can be referred to weakly."""
+
+    def __init__(self, path: str, device: str) -> None:
+        self.encoder: Encoder = load_encoder(path, device)
+
+
+def run(step: Step, outputs: Outputs) -> dict[str, Any]:
+    """Params: `model` (hash), `rows`, `device`; execution: `path` of the model, `threads`; input: the shard."""
+    path, device = step.execution["path"], step.params["device"]
+    model = _MODEL.acquire(lambda: _Model(path, device), tag=f"{step.params['model']} {device}").encoder
+    if model.hash != step.params["model"]:
+        raise UsageError(f"{path}: the model has changed since this run began ({model.hash}): run the command again")
+    rows = step.params["rows"]
+    vectors = np.lib.format.open_memmap(outputs.path(f"{step.name}.npy"), "w+", STORED, (rows, model.dim))
+    valid = np.zeros(rows, dtype=bool)
+    (shard,) = step.inputs
+    start = 0
+    with pq.ParquetFile(step.path(shard)) as file:
+        for batch in file.iter_batches(_BLOCK, columns=["text"]):
+            block, ok = model.encode(batch.column(0).to_pylist(), step.execution["threads"])
+            vectors[start : start + len(block)], valid[start : start + len(block)] = to_stored(block), ok
+            start += len(block)
+    vectors.flush()
+    with open(outputs.path(f"{step.name}.valid.npy"), "wb") as out:
+        np.save(out, valid, allow_pickle=False)
+    return {"rows": rows, "dim": model.dim, "dtype": str(STORED), "model": model.hash, "valid": int(valid.sum())}

@@ -1,0 +1,48 @@
+"""Make one shard of distinct, usable sentences from consecutive chunks: id, text and number of occurrences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from mining.pairs import read_parquet, write_parquet
+from pipelines.artefacts import Outputs, Step
+from pipelines.sharded import open_array
+from pipelines.stages.dedup import DUPLICATE
+
+SHARD_SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("occurrences", pa.int64())])
+
+
+def duplicates_in(paths: list[str], column: str, chunk: int) -> NDArray[np.void]:
+    """The duplicates of all buckets with this chunk in `column` (``chunk`` or ``kept_chunk``)."""
+    tables = [open_array(path, DUPLICATE, (None,)) for path in paths]
+    return np.concatenate([np.empty(0, DUPLICATE), *(np.array(table[table[column] == chunk]) for table in tables)])
+
+
+def kept_rows(chunk: pa.Table, paths: list[str], number: int) -> NDArray[np.bool_]:
+    """Which rows of a chunk are usable and no duplicate: (rows,) bool."""
+    keep = pc.is_null(chunk.column("reason")).to_numpy(zero_copy_only=False).copy()
+    keep[duplicates_in(paths, "chunk", number)["position"]] = False
+    return keep
+
+
+def run(step: Step, outputs: Outputs) -> dict[str, Any]:
+    """Params: `chunks` (numbers); inputs: those chunks, then the duplicates of all buckets of the side."""
+    chunks = [path for path in step.inputs if path.endswith(".parquet")]
+    paths = [step.path(path) for path in step.inputs if path.endswith(".npy")]
+
+    def blocks() -> Iterator[pa.Table]:
+        for number, path in zip(step.params["chunks"], chunks, strict=True):
+            table = read_parquet(step.path(path), columns=["id", "text", "reason"])
+            keep = kept_rows(table, paths, number)
+            occurrences = np.ones(len(table), dtype=np.int64)
+            np.add.at(occurrences, duplicates_in(paths, "kept_chunk", number)["kept_position"], 1)
+            table = table.drop_columns("reason").append_column("occurrences", pa.array(occurrences))
+            yield table.filter(pa.array(keep))
+
+    return {"rows": write_parquet(outputs.path(f"{step.name}.parquet"), SHARD_SCHEMA, blocks())}

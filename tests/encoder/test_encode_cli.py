@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from mining.cli.encode import encode
+from mining.encoder import SpEncoder, corpus_vectors, read_vectors
+from mining.errors import InputError, UsageError
+
+APP = typer.Typer()
+APP.command()(encode)
+
+
+def run(*arguments: object) -> Result:
+    result = CliRunner().invoke(APP, [str(argument) for argument in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.tsv"
+    path.write_bytes("a\tbake lomi\r\nb\t\nc\tnu\u2028ti\nd\tsora\n".encode())
+    return path
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.parquet"])
+@pytest.mark.parametrize("rows", [1, 3, 8192])
+def test_every_row_gets_a_row(
+    corpus: Path, model: Path, encoder: SpEncoder, name: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus_vectors, "BLOCK_ROWS", rows)
+    out = corpus.parent / name
+    result = run(corpus, "--columns", "id,text", "-m", model, "-o", out)
+    last = result.stdout.strip().rsplit("\n", 1)[-1]
+    assert last == f"4 rows, 1 invalid (1 blank), dimension 12, in {out}"
+    back = read_vectors(out, model_hash=encoder.hash)
+    assert back.ids[0] == "a"
+    assert back.ids[2:] == ["c", "d"]
+    assert back.valid.tolist() == [True, False, True, True]
+    expected, _ = encoder.encode(["bake lomi", "", "nu\u2028ti", "sora"])
+    assert np.asarray(back.vectors).tobytes() == expected.tobytes()
+
+
+def test_half_precision(corpus: Path, model: Path) -> None:
+    out = corpus.parent / "v.npy"
+    run(corpus, "--columns", "id,text", "-m", model, "-o", out, "--dtype", "float16")
+    assert read_vectors(out).vectors.dtype == np.float16
+
+
+def test_settings_from_a_file_and_a_flag_over_them(corpus: Path, model: Path) -> None:
+    out = corpus.parent / "v.npy"
+    settings = corpus.parent / "encode.yaml"
+    settings.write_text(f"input: {{path: {corpus}, columns: [id, text]}}\nmodel: nowhere\nout: {out}\n")
+    assert "4 rows" in run("--config", settings, "--model", model).stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"-m": "absent"}, "no such model folder"),
+        ({"-o": "absent/v.npy"}, "does not exist"),
+        ({"-o": "v.raw"}, r"\.npy or \.parquet"),
+        ({"--text": "words"}, "no column 'words'"),
+        ({"--dtype": "int8"}, "dtype"),
+    ],
+)
+def test_bad_usage_says_what_is_wrong(
+    corpus: Path, model: Path, changes: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(corpus.parent)
+    flags = {"-m": str(model), "-o": "v.npy", "--columns": "id,text", **changes}
+    with pytest.raises(UsageError, match=message):
+        run(corpus, *[part for pair in flags.items() for part in pair])
+
+
+def test_model_is_required(corpus: Path) -> None:
+    with pytest.raises(UsageError, match="name the model folder with --model"):
+        run(corpus, "-o", "v.npy")
+
+
+@pytest.mark.parametrize(("content", "message"), [("", "not a single row"), ("\n\n", r"none of its 2 rows .*2 blank")])
+def test_input_without_text_leaves_no_file(tmp_path: Path, model: Path, content: str, message: str) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        run(path, "-m", model, "-o", tmp_path / "v.npy")
+    assert [left.name for left in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+def test_help_has_examples() -> None:
+    assert "bitext encode --model" in run("--help").stdout

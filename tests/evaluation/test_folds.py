@@ -1,0 +1,107 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mining.errors import UsageError
+from mining.evaluation import Gold, cross_validate
+from mining.evaluation.bucc import keep_gold, score_pairs
+from mining.evaluation.folds import assign_folds, hash_ids
+from mining.evaluation.tables import Ledger
+
+
+def table(rows: list[tuple[str, str, float]]) -> pa.Table:
+    source, target, score = (list(column) for column in zip(*rows, strict=True))
+    return pa.table({"score": score, "source_id": source, "target_id": target})
+
+
+GOLD = Gold.from_pairs([(f"s{i}", f"t{i}") for i in range(23)], path="x.gold")
+RIGHT = [(f"s{i}", f"t{i}", 1.5 - i / 100) for i in range(20)]
+WRONG = [(f"s{i}", f"u{i}", 1.4 - i / 50) for i in range(40, 80)]
+
+
+@given(st.lists(st.text(max_size=12), max_size=30))
+def test_hash_does_not_depend_on_neighbours(ids: list[str]) -> None:
+    together = hash_ids(pa.array(ids, pa.string()))
+    alone = [int(hash_ids(pa.array([i]))[0]) for i in ids]
+    assert together.tolist() == alone
+    sliced = pa.array(["x", *ids, "yy"]).slice(1, len(ids))
+    assert hash_ids(sliced).tolist() == alone
+
+
+def test_hash_tells_similar_ids_apart() -> None:
+    ids = ["", "a", "aa", "ab", "ba", "a\0", "\0a", *(f"de-{i:09d}" for i in range(20_000))]
+    values = hash_ids(pa.array(ids))
+    assert len(np.unique(values)) == len(ids)
+    counts = np.bincount((values % np.uint64(5)).astype(int))
+    assert counts.min() > 3800
+
+
+def test_hash_is_the_same_in_another_process() -> None:
+    code = (
+        "import pyarrow as pa; from mining.evaluation.folds import hash_ids; print(hash_ids(pa.array(['de-1', 'é'])))"
+    )
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == str(hash_ids(pa.array(["de-1", "é"])))
+
+
+def test_folds_are_even_and_pairs_go_with_their_gold() -> None:
+    kept = keep_gold(GOLD, Ledger())
+    scored = score_pairs(table(RIGHT + WRONG), kept)
+    gold_fold, mined_fold = assign_folds(kept, scored, 5)
+    assert sorted(np.bincount(gold_fold).tolist()) == [4, 4, 5, 5, 5]
+    is_gold = scored.gold >= 0
+    assert is_gold.sum() == 20
+    np.testing.assert_array_equal(mined_fold[is_gold], gold_fold[scored.gold[is_gold]])
+
+
+def test_order_of_the_rows_does_not_matter() -> None:
+    gold = Gold.from_pairs(list(zip(GOLD.source, GOLD.target, strict=True))[::-1])
+    forward = cross_validate(table(RIGHT + WRONG), GOLD, folds=4)
+    backward = cross_validate(table((RIGHT + WRONG)[::-1]), gold, folds=4)
+    assert forward == backward
+
+
+def test_perfect_pairs() -> None:
+    result = cross_validate(table([(f"s{i}", f"t{i}", 1.0) for i in range(23)]), GOLD, folds=5)
+    assert (result.precision, result.recall, result.f1) == (1.0, 1.0, 1.0)
+    assert [fold.threshold for fold in result.folds] == [1.0] * 5
+
+
+def test_threshold_comes_from_the_other_folds() -> None:
+    rows = RIGHT + WRONG
+    result = cross_validate(table(rows), GOLD, folds=3)
+    kept = keep_gold(GOLD, Ledger())
+    scored = score_pairs(table(rows), kept)
+    _, mined_fold = assign_folds(kept, scored, 3)
+    for number, fold in enumerate(result.folds):
+        assert fold.threshold is not None
+        extracted = (mined_fold == number) & (scored.score >= fold.threshold)
+        assert fold.extracted == extracted.sum()
+        assert fold.correct == (extracted & (scored.gold >= 0)).sum()
+    assert result.f1 == pytest.approx(np.mean([fold.f1 for fold in result.folds]))
+
+
+def test_report_is_plain_json() -> None:
+    data = cross_validate(table(RIGHT), GOLD, folds=2).to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert list(data) == sorted(data)
+    assert list(data["folds"][0]) == sorted(data["folds"][0])
+
+
+def test_empty_pairs() -> None:
+    empty = pa.table({"score": pa.array([], pa.float64()), "source_id": pa.array([], pa.string())})
+    empty = empty.append_column("target_id", pa.array([], pa.string()))
+    result = cross_validate(empty, GOLD, folds=2)
+    assert (result.f1, result.folds[0].threshold) == (0.0, None)
+
+
+@pytest.mark.parametrize("folds", [-1, 0, 1, 24])
+def test_number_of_folds(folds: int) -> None:
+    with pytest.raises(UsageError, match=rf"--folds {folds}: x\.gold has 23 distinct gold pairs: use 2 to 23 folds"):
+        cross_validate(table(RIGHT), GOLD, folds=folds)

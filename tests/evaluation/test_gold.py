@@ -1,0 +1,117 @@
+import gzip
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mining.errors import InputError, UsageError
+from mining.evaluation import Gold, check_known, read_gold
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_reads_pairs_in_order(tmp_path: Path) -> None:
+    gold = read_gold(write(tmp_path / "a.gold", b"s2\tt2\ns1\tt1\n"))
+    assert (gold.source, gold.target, gold.line) == (["s2", "s1"], ["t2", "t1"], [1, 2])
+    assert gold.domain is None
+    assert (len(gold), gold.rows, gold.repeated) == (2, 2, 0)
+
+
+def test_third_column_is_the_domain(tmp_path: Path) -> None:
+    gold = read_gold(write(tmp_path / "a.gold-domains", b"s1\tt1\tnews\ns2\tt2\tui"))
+    assert gold.domain == ["news", "ui"]
+
+
+def test_repeated_pairs_count_once(tmp_path: Path) -> None:
+    gold = read_gold(write(tmp_path / "a.gold", b"s1\tt1\ns2\tt2\ns1\tt1\ns1\tt2\n"))
+    assert (len(gold), gold.rows, gold.repeated) == (3, 4, 1)
+
+
+def test_line_rules(tmp_path: Path) -> None:
+    gold = read_gold(write(tmp_path / "a.gold", "\ufeffs1\tt1\r\n\ns\u20282\tt\x0b2\n".encode()))
+    assert gold.source == ["s1", "s\u20282"]
+    assert gold.target == ["t1", "t\x0b2"]
+    assert gold.line == [1, 3]
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_reads_compressed_files(tmp_path: Path, suffix: str, compress) -> None:
+    assert len(read_gold(write(tmp_path / f"a.gold{suffix}", compress(b"s1\tt1\n")))) == 1
+
+
+def test_truncated_file_is_an_error(tmp_path: Path) -> None:
+    content = gzip.compress(b"".join(b"s%d\tt%d\n" % (i, i * 7919) for i in range(5000)))
+    path = write(tmp_path / "a.gold.gz", content[: len(content) // 2])
+    with pytest.raises(InputError, match=r"a\.gold\.gz.*truncated"):
+        read_gold(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"s1\tt1\ns2 t2\n", r"a\.gold, line 2: 1 column: a gold line holds source id, tab, target id"),
+        (b"s1\tt1\ta\tb\n", r"a\.gold, line 1: 4 columns: a gold line holds"),
+        (b"s1\tt1\ns2\tt2\tnews\n", r"a\.gold, line 2: 3 columns where the lines before have 2"),
+        (b"s1\tt1\n\tt2\n", r"a\.gold, line 2: column 1 is empty"),
+        (b"s1\tt1\ns\xff\tt2\n", r"a\.gold, line 2: invalid utf8 in a gold file: save it as UTF-8"),
+        (b"\n\n", r"a\.gold: holds no gold pairs"),
+        (b"", r"a\.gold: holds no gold pairs"),
+    ],
+)
+def test_faulty_content_names_file_and_line(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_gold(write(tmp_path / "a.gold", content))
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.gold: no such gold file"):
+        read_gold(tmp_path / "none.gold")
+
+
+GOLD = Gold.from_pairs([("s1", "t1"), ("s2", "t2"), ("s2", "t3"), ("s4", "t4")], path="x.gold")
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"s1", "s2", "s4"},
+        ["s1", "s2", "s4"],
+        np.array(["s4", "s2", "s1"]),
+        pa.array(["s4", "s2", "s1"]),
+        pa.chunked_array([["s4"], ["s2", "s1"]]),
+        lambda ids: [i.startswith("s") for i in ids],
+    ],
+)
+def test_known_ids_in_any_form(known) -> None:
+    check_known(GOLD, known, None)
+
+
+def test_unknown_gold_ids_are_counted_with_an_example() -> None:
+    with pytest.raises(InputError) as caught:
+        check_known(GOLD, {"s1"}, {"t1", "t2", "t3", "t4"})
+    message = str(caught.value)
+    assert message.startswith(
+        "x.gold: 2 of 3 source ids (66.7%) are not in the source corpus, for example 's2' (line 2): "
+    )
+    assert "give the gold file made for these corpora" in message
+    assert "\n" not in message
+
+
+def test_unknown_ids_of_both_sides_in_one_message() -> None:
+    with pytest.raises(InputError, match=r"1 of 3 source ids .* and 3 of 4 target ids .*'t1' \(line 1\)"):
+        check_known(GOLD, {"s1", "s2"}, {"t2"})
+
+
+def test_exchanged_columns_are_recognised() -> None:
+    with pytest.raises(InputError, match="they are in the other corpus: exchange the two columns"):
+        check_known(GOLD, {"t1", "t2", "t3", "t4"}, {"s1", "s2", "s4"})
+
+
+def test_line_numbers_are_not_ids() -> None:
+    with pytest.raises(InputError, match="ids are never line numbers"):
+        check_known(Gold.from_pairs([("1", "1")]), ["s1"], ["t1"])

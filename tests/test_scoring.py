@@ -1,0 +1,403 @@
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sentencepiece
+import torch
+import typer
+from click.testing import Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from mining.api import mine
+from mining.cli.score import score
+from mining.corpus import BitextSpec, CorpusSpec, Row
+from mining.encoder import Encoder, load_encoder, save_model, write_vectors
+from mining.errors import InputError, RunError, UsageError
+from mining.margin import margin_scores
+from mining.scoring import (
+    SCORED,
+    SCORES_SCHEMA,
+    PairScorer,
+    ScoreConfig,
+    pool_from_rows,
+    read_pool,
+    score_file,
+)
+from mining.search import from_stored, to_stored
+
+ENGLISH = ["red", "green", "blue", "house", "tree", "river", "stone", "bird"]
+GERMAN = ["rot", "grün", "blau", "haus", "baum", "fluss", "stein", "vogel"]
+WORDS = ENGLISH + GERMAN
+SENTENCES = [f"{a} {b} {c}" for a in WORDS for b in WORDS[::3] for c in WORDS[::5]]
+
+
+def make_model(folder: Path, dim: int = 16, seed: int = 0) -> Path:
+    pieces = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES), model_writer=pieces, vocab_size=48, hard_vocab_limit=False, minloglevel=2
+    )
+    size = sentencepiece.SentencePieceProcessor(model_proto=pieces.getvalue()).get_piece_size()
+    # Mostly one direction, so that cosines and means are positive, as with a trained model.
+    table = torch.randn(size, dim, generator=torch.Generator().manual_seed(seed)) * 0.5 + 0.5
+    save_model(folder, table, pieces.getvalue(), lowercase=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def encoder(model: Path) -> Encoder:
+    return load_encoder(model)
+
+
+def row(source: str, target: str, number: int = 1, reason: str | None = None) -> Row:
+    return Row(f"p{number}", (source, target), "pairs.tsv", number, reason)
+
+
+def one(text: str, number: int = 1, reason: str | None = None) -> Row:
+    return Row(f"x{number}", (text,), "pool.txt", number, reason)
+
+
+def scores(scorer: PairScorer, rows: list[Row]) -> list[dict]:
+    tables = list(scorer.score(rows))
+    return pa.concat_tables(tables).to_pylist() if tables else []
+
+
+def vectors_of(encoder: Encoder, texts: list[str]) -> np.ndarray:
+    return from_stored(to_stored(encoder.encode(texts)[0])).astype(np.float64)
+
+
+def expected_means(encoder: Encoder, texts: list[str], pool: list[str], k: int) -> np.ndarray:
+    similar = vectors_of(encoder, texts) @ vectors_of(encoder, pool).T
+    return np.sort(similar, axis=1)[:, ::-1][:, :k].mean(axis=1)
+
+
+def test_cosine_of_each_pair(encoder: Encoder) -> None:
+    pairs = [("red house", "rot haus"), ("blue bird", "blue bird"), ("river", "stein vogel")]
+    got = scores(PairScorer(encoder), [row(*pair, number=i) for i, pair in enumerate(pairs)])
+    left, right = (vectors_of(encoder, [pair[side] for pair in pairs]) for side in (0, 1))
+    np.testing.assert_allclose([r["cosine"] for r in got], (left * right).sum(axis=1), atol=1e-6)
+    assert got[1]["cosine"] == 1.0
+    assert [(r["id"], r["source"], r["target"]) for r in got] == [(f"p{i}", *pair) for i, pair in enumerate(pairs)]
+    assert all(r["margin"] is None and r["source_mean"] is None and r["reason"] is None for r in got)
+
+
+@pytest.mark.parametrize("kind", ["ratio", "distance", "absolute"])
+@pytest.mark.parametrize("k", [1, 4])
+def test_margin_against_two_pools(encoder: Encoder, kind: str, k: int) -> None:
+    source_pool, target_pool = SENTENCES[:40], SENTENCES[60:90]
+    pools = (
+        pool_from_rows([one(text) for text in source_pool], encoder, "s"),
+        pool_from_rows([one(text) for text in target_pool], encoder, "t"),
+    )
+    pairs = [(SENTENCES[i], SENTENCES[i + 100]) for i in range(0, 30, 3)]
+    got = scores(PairScorer(encoder, pools, k, kind), [row(*pair) for pair in pairs])
+    source_mean = expected_means(encoder, [pair[0] for pair in pairs], target_pool, k)
+    target_mean = expected_means(encoder, [pair[1] for pair in pairs], source_pool, k)
+    np.testing.assert_allclose([r["source_mean"] for r in got], source_mean, atol=2e-6)
+    np.testing.assert_allclose([r["target_mean"] for r in got], target_mean, atol=2e-6)
+    margin = margin_scores([r["cosine"] for r in got], source_mean, target_mean, kind)
+    np.testing.assert_allclose([r["margin"] for r in got], margin, atol=5e-6)
+    for r in got:
+        assert all(r[name] == round(r[name], 6) for name in ("cosine", "source_mean", "target_mean", "margin"))
+
+
+def test_rows_that_cannot_be_scored_keep_their_texts(encoder: Encoder) -> None:
+    pools = tuple(pool_from_rows([one(text) for text in SENTENCES[:9]], encoder, side) for side in "st")
+    long = "tree " * 50
+    rows = [
+        row("", long),
+        row("red", " \u3000"),
+        row("red", long),
+        row("red house", "rot haus"),
+        row("\u200b", "baum"),
+        row("??", "half a ro", reason="bad_row"),
+        Row("p7", ("broken",), "f", 7, "invalid_utf8"),
+    ]
+    scorer = PairScorer(encoder, pools, max_chars=100)
+    got = scores(scorer, rows)
+    expected = ["blank", "blank", "too_long", None, "no_pieces", "bad_row", "invalid_utf8"]
+    assert [r["reason"] for r in got] == expected
+    assert [(r["source"], r["target"]) for r in got] == [*(r.texts for r in rows[:6]), ("broken", "")]
+    for r in got:
+        numbers = [r[name] for name in ("cosine", "source_mean", "target_mean", "margin")]
+        assert all(n is None for n in numbers) if r["reason"] else all(np.isfinite(numbers))
+    assert scorer.tally == {"blank": 2, "too_long": 1, SCORED: 1, "no_pieces": 1, "bad_row": 1, "invalid_utf8": 1}
+
+
+texts = st.sampled_from([*SENTENCES[:20], "", " ", "\u200b", "x" * 60, "RED  House"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(texts, texts), max_size=12), st.integers(1, 5))
+def test_blocks_and_neighbours_do_not_matter(encoder: Encoder, pairs: list[tuple[str, str]], size: int) -> None:
+    pools = tuple(pool_from_rows([one(text) for text in SENTENCES[:30]], encoder, side) for side in "st")
+    rows = [row(*pair, number=i) for i, pair in enumerate(pairs)]
+    together = scores(PairScorer(encoder, pools, 3, max_chars=50), rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mining.scoring.BLOCK_ROWS", size)
+        in_blocks = scores(PairScorer(encoder, pools, 3, max_chars=50), rows)
+    assert in_blocks == together
+    assert len(together) == len(pairs)
+    for r in together:
+        assert (r["cosine"] is None) == (r["reason"] is not None)
+
+
+def test_long_texts_end_a_block(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mining.scoring.BLOCK_CHARS", 60)
+    rows = [row("red house tree", "rot haus baum fluss", i) for i in range(5)]
+    assert [len(table) for table in PairScorer(encoder).score(rows)] == [2, 2, 1]
+
+
+def test_pool_of_texts_counts_each_once(encoder: Encoder) -> None:
+    rows = [one("red house"), one("red  house "), one("", reason="blank"), one("blue"), one("\u200b"), one("red house")]
+    pool = pool_from_rows(rows, encoder, "pool")
+    assert (len(pool.vectors), pool.rows, pool.unusable, pool.repeated) == (2, 6, 2, 2)
+
+
+def vector_file(path: Path, encoder: Encoder, texts: list[str], **facts) -> Path:
+    vectors, valid = encoder.encode(texts)
+    facts = {"dim": encoder.dim, "model_hash": encoder.hash, **facts}
+    write_vectors(path, [([f"v{i}" for i in range(len(texts))], vectors, valid)], **facts)
+    return path
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("p.npy", "float32"), ("p.npy", "float16"), ("p.parquet", "float32")])
+def test_pool_of_vectors_equals_pool_of_texts(tmp_path: Path, encoder: Encoder, name: str, dtype: str) -> None:
+    texts = [*SENTENCES[:10], SENTENCES[3], "\u200b", *SENTENCES[10:20]]
+    path = vector_file(tmp_path / name, encoder, texts, dtype=dtype)
+    pool = read_pool(CorpusSpec(path=str(path)), encoder, 4, "source")
+    from_text = pool_from_rows([one(text) for text in texts], encoder, "texts")
+    np.testing.assert_array_equal(pool.vectors, from_text.vectors)
+    assert (pool.rows, pool.unusable, pool.repeated) == (22, 1, 1)
+
+
+def test_pool_of_a_parquet_corpus(tmp_path: Path, encoder: Encoder) -> None:
+    pq.write_table(pa.table({"text": SENTENCES[:7]}), tmp_path / "pool.parquet")
+    assert len(read_pool(CorpusSpec(path=str(tmp_path / "pool.parquet")), encoder, 4, "source").vectors) == 7
+
+
+def test_pool_of_another_dimension_or_model(tmp_path: Path, encoder: Encoder) -> None:
+    other = load_encoder(make_model(tmp_path / "other", dim=8))
+    path = vector_file(tmp_path / "p.npy", other, SENTENCES[:9])
+    with pytest.raises(UsageError, match=r"p\.npy: its vectors have dimension 8 but the model has 16: encode the pool"):
+        read_pool(CorpusSpec(path=str(path)), encoder, 4, "source")
+    path = vector_file(tmp_path / "q.parquet", encoder, SENTENCES[:9], model_hash="f" * 32)
+    with pytest.raises(
+        UsageError, match=rf"q\.parquet: its vectors are of model f+ but the model here is {encoder.hash}"
+    ):
+        read_pool(CorpusSpec(path=str(path)), encoder, 4, "source")
+
+
+def test_k_larger_than_a_pool(tmp_path: Path, encoder: Encoder) -> None:
+    (tmp_path / "pool.txt").write_text("red\nblue\nred\n\n")
+    spec = CorpusSpec(path=str(tmp_path / "pool.txt"))
+    message = (
+        r"pool\.txt: k 4 is more than the 2 distinct usable sentences of the target pool: give k 2 or less, or a larger"
+    )
+    with pytest.raises(UsageError, match=message):
+        read_pool(spec, encoder, 4, "target")
+    (tmp_path / "pool.txt").write_text("\n\n")
+    with pytest.raises(UsageError, match="give another pool"):
+        read_pool(spec, encoder, 4, "target")
+
+
+def test_one_pool_is_not_enough(model: Path) -> None:
+    with pytest.raises(ValueError, match="the margin needs pools of both sides: give target_pool too"):
+        ScoreConfig(pairs=BitextSpec(path="p"), model=str(model), output="o.tsv", source_pool=CorpusSpec(path="s.txt"))
+
+
+PAIRS = [
+    {"id": "a", "source": "red house", "target": "rot haus"},
+    {"id": "b", "source": "", "target": "baum"},
+    {"id": "c", "source": "blue\ttree\nbird", "target": "blau baum  vogel"},
+]
+
+
+@pytest.fixture
+def pairs_file(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS))
+    return path
+
+
+def config(pairs: Path | list[str], model: Path, output: Path, **rules) -> ScoreConfig:
+    spec = BitextSpec(path=[str(pairs)] if isinstance(pairs, Path) else pairs, **rules)
+    return ScoreConfig(pairs=spec, model=str(model), output=str(output))
+
+
+def read_tsv(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().removesuffix("\n").split("\n")]
+
+
+def test_jsonl_and_parquet_keep_texts_as_they_were(tmp_path: Path, pairs_file: Path, model: Path) -> None:
+    score_file(config(pairs_file, model, tmp_path / "out.jsonl"))
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().removesuffix("\n").split("\n")]
+    assert [{key: line[key] for key in ("id", "source", "target")} for line in lines] == PAIRS
+    assert (lines[1]["cosine"], lines[1]["reason"]) == (None, "blank")
+    score_file(config(pairs_file, model, tmp_path / "out.parquet"))
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.schema.equals(SCORES_SCHEMA)
+    assert table.to_pylist() == lines
+
+
+def test_tsv_has_a_header_and_empty_nulls(tmp_path: Path, pairs_file: Path, model: Path) -> None:
+    score_file(config(pairs_file, model, tmp_path / "out.tsv"))
+    header, first, second, third = read_tsv(tmp_path / "out.tsv")
+    assert header == SCORES_SCHEMA.names
+    assert len(first[3].split(".")[1]) == 6
+    assert second == ["b", "", "baum", "", "", "", "", "blank"]
+    assert third[1] == "blue tree bird"
+
+
+def test_output_can_be_scored_again(tmp_path: Path, pairs_file: Path, model: Path) -> None:
+    score_file(config(pairs_file, model, tmp_path / "out.jsonl"))
+    score_file(config(tmp_path / "out.jsonl", model, tmp_path / "again.jsonl"))
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
+
+
+def test_two_line_aligned_files(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "x.de").write_text("rot haus\nbaum\n")
+    (tmp_path / "x.en").write_text("red house\ntree\n")
+    paths = [str(tmp_path / "x.de"), str(tmp_path / "x.en")]
+    scorer = score_file(config(paths, model, tmp_path / "out.tsv", format="text"))
+    assert scorer.tally == {SCORED: 2}
+    assert [line[0] for line in read_tsv(tmp_path / "out.tsv")[1:]] == ["x.de:1", "x.de:2"]
+
+
+def test_very_long_line_is_kept(tmp_path: Path, model: Path) -> None:
+    long = "haus " * 100_000
+    (tmp_path / "p.tsv").write_text(f"red\t{long}\nred\trot\n")
+    settings_ = config(tmp_path / "p.tsv", model, tmp_path / "o.parquet", columns=["source", "target"])
+    scorer = score_file(settings_)
+    table = pq.read_table(tmp_path / "o.parquet")
+    assert scorer.tally == {"too_long": 1, SCORED: 1}
+    assert table["target"][0].as_py() == long
+
+
+def test_nothing_scored_is_an_error_after_writing(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "p.tsv").write_text("red\t\n\trot\n")
+    settings_ = config(tmp_path / "p.tsv", model, tmp_path / "o.tsv", columns=["source", "target"])
+    with pytest.raises(RunError, match=r"p\.tsv: none of the 2 pairs could be scored \(2 blank\): see .*o\.tsv"):
+        score_file(settings_)
+    assert len(read_tsv(tmp_path / "o.tsv")) == 3
+
+
+def test_empty_input_leaves_no_file(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "p.jsonl").write_text("")
+    with pytest.raises(InputError, match=r"p\.jsonl: holds no pairs"):
+        score_file(config(tmp_path / "p.jsonl", model, tmp_path / "o.tsv"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.jsonl"]
+
+
+def test_fault_while_writing_leaves_the_old_file(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "p.jsonl").write_bytes(b'{"source": "a", "target": "b"}\n{"source": "\xff", "target": "b"}\n')
+    (tmp_path / "o.jsonl").write_text("old")
+    with pytest.raises(InputError, match="line 2"):
+        score_file(config(tmp_path / "p.jsonl", model, tmp_path / "o.jsonl"))
+    assert (tmp_path / "o.jsonl").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("out.txt", r"out\.txt: the name of a file of scores ends in \.tsv, \.jsonl, \.parquet"),
+        ("none/out.tsv", r"folder .*none does not exist: make it first"),
+        ("pairs.jsonl", r"pairs\.jsonl: is the input as well: name another output"),
+    ],
+)
+def test_bad_output(tmp_path: Path, pairs_file: Path, model: Path, output: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        score_file(config(pairs_file, model, tmp_path / output))
+
+
+@pytest.fixture
+def run() -> Callable[..., Result]:
+    app = typer.Typer()
+    app.command("score")(score)
+
+    def call(*arguments: str | Path) -> Result:
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return call
+
+
+def test_command_with_pools(tmp_path: Path, pairs_file: Path, model: Path, encoder: Encoder, run: Callable) -> None:
+    (tmp_path / "mono.de").write_text("".join(f"{i}\t{text}\n" for i, text in enumerate(SENTENCES[:20])))
+    pool = vector_file(tmp_path / "en.npy", encoder, SENTENCES[30:60])
+    result = run(
+        *(pairs_file, "--model", model, "-o", tmp_path / "out.parquet", "--source-pool", tmp_path / "mono.de"),
+        *("--pool-columns", "id,text", "--target-pool", pool, "--k", "3", "--margin", "distance"),
+    )
+    assert result.stdout.rstrip("\n").split("\n")[-1] == (
+        f"2 of 3 pairs scored (cosine and distance margin), 1 without a score (1 blank): {tmp_path / 'out.parquet'}"
+    )
+    assert "mono.de: 20 distinct sentences of 20 rows (0 repeated, 0 unusable)" in result.stderr
+    got = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    for r in (got[0], got[2]):
+        assert r["margin"] == pytest.approx(r["cosine"] - (r["source_mean"] + r["target_mean"]) / 2, abs=2e-6)
+
+
+def test_command_by_configuration_and_flags(tmp_path: Path, pairs_file: Path, model: Path, run: Callable) -> None:
+    file = tmp_path / "score.yaml"
+    file.write_text(f"pairs: {{path: nothing.jsonl}}\nmodel: {model}\noutput: {tmp_path / 'a.tsv'}\n")
+    result = run(pairs_file, "--config", file, "-o", tmp_path / "b.tsv")
+    assert result.stdout.endswith(f"2 of 3 pairs scored (cosine), 1 without a score (1 blank): {tmp_path / 'b.tsv'}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--source-pool", "x.txt"], "give target_pool too"),
+        (["--k", "0"], "k: .*greater than 0"),
+        (["--margin", "relative"], "margin: .*'ratio', 'distance' or 'absolute'"),
+        (["--model", "nowhere"], "nowhere"),
+        (["--format", "tsv"], "declare the columns"),
+    ],
+)
+def test_command_with_bad_flags(
+    tmp_path: Path, pairs_file: Path, model: Path, run: Callable, arguments: list[str], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        run(pairs_file, "--model", model, "-o", tmp_path / "o.tsv", *arguments)
+
+
+def test_command_without_anything(run: Callable) -> None:
+    assert "Examples" in run("--help").stdout
+    with pytest.raises(UsageError, match="bitext score: pairs: Field required; model: Field required"):
+        run()
+
+
+def test_unknown_key_in_the_configuration(tmp_path: Path, run: Callable) -> None:
+    (tmp_path / "c.yaml").write_text("marign: ratio\n")
+    with pytest.raises(UsageError, match=r"c\.yaml: .*unknown key 'marign': did you mean 'margin'"):
+        run("--config", tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize("margin", ["ratio", "distance", "absolute"])
+def test_mined_pairs_score_as_they_were_mined(encoder: Encoder, margin: str) -> None:
+    source, target = [*SENTENCES[:60], SENTENCES[7]], SENTENCES[40:110]
+    mined = mine(source, target, encoder, k=3, margin=margin).to_pylist()
+    pools = tuple(pool_from_rows([one(text) for text in side], encoder, "pool") for side in (source, target))
+    again = scores(
+        PairScorer(encoder, pools, 3, margin), [row(pair["source_text"], pair["target_text"]) for pair in mined]
+    )
+    assert mined
+    names = ("margin", "cosine", "source_mean", "target_mean")
+    assert [{**pair, "margin": pair["score"]}[name] for pair in mined for name in names] == [
+        r[name] for r in again for name in names
+    ]
