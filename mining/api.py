@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from mining.search.vectors import to_stored
 if TYPE_CHECKING:
     from mining.encoder import Encoder
 
-Texts = Sequence[str] | pa.Array | pa.ChunkedArray
+Texts: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
 
 
 def _strings(values: Texts, name: str) -> list[str]:
@@ -103,17 +103,19 @@ def mine(
 ) -> pa.Table:
     """Mine the translations between two lists (or Arrow arrays) of sentences.
 
-    Blank texts are left out, equal ones are mined once (`source_occurrences`, `target_occurrences` count them), `k` nearest
-    neighbours are taken in both directions, scored by `margin` (``ratio``, ``distance`` or ``absolute``) and matched by
-    `strategy` (``forward``, ``backward``, ``intersection`` or ``max``). Without ids the positions serve, as strings.
+    Blank texts are left out, equal ones are mined once (`source_occurrences`, `target_occurrences` count them), `k`
+    nearest neighbours are taken in both directions, scored by `margin` (``ratio``, ``distance`` or ``absolute``) and
+    matched by `strategy` (``forward``, ``backward``, ``intersection`` or ``max``). Without ids the positions serve, as
+    strings.
 
-    Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold`` if one is given: the same
-    pairs and scores as ``bitext mine`` gives for the same texts. Raises UsageError when k exceeds a side,
+    Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold`` if one is given: the
+    same pairs and scores as ``bitext mine`` gives for the same texts. Raises UsageError when k exceeds a side,
     ValueError for an unknown margin or strategy and TypeError for anything that is not text.
 
-    >>> from mining import load_encoder, mine                                # doctest: +SKIP
-    >>> pairs = mine(["A cat.", "Good night."], ["Gute Nacht.", "Eine Katze."], load_encoder("model"), k=2)  # doctest: +SKIP
-    >>> pairs.select(["score", "source_text", "target_text"]).to_pylist()    # doctest: +SKIP
+    >>> from mining import load_encoder, mine  # doctest: +SKIP
+    >>> english, german = ["A cat.", "Good night."], ["Gute Nacht.", "Eine Katze."]
+    >>> pairs = mine(english, german, load_encoder("model"), k=2)  # doctest: +SKIP
+    >>> pairs.select(["score", "source_text", "target_text"]).to_pylist()  # doctest: +SKIP
     """
     if margin not in MARGINS:
         raise ValueError(f"unknown margin '{margin}': use one of {', '.join(MARGINS)}")

@@ -31,22 +31,22 @@ Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
 class ShardSettings(Settings):
     """How large a shard may grow; whatever limit is reached first ends it."""
 
-    rows: int = Field(250_000, gt=0)
+    rows: int = Field(default=250_000, gt=0)
     bytes: Size = 256_000_000
 
 
 class SearchSettings(Settings):
     """Nearest-neighbour search: exact by tiles, or through one FAISS index a shard."""
 
-    k: int = Field(4, gt=0, le=2048)
+    k: int = Field(default=4, gt=0, le=2048)
     method: Literal["exact", "faiss"] = "exact"
     backend: Literal["torch", "faiss"] = "torch"
     device: str = "cpu"
-    source_tile: int = Field(2048, ge=32)
-    target_tile: int = Field(8192, ge=32)
+    source_tile: int = Field(default=2048, ge=32)
+    target_tile: int = Field(default=8192, ge=32)
     index: str = "IVF256,Flat"
     parameters: str = "nprobe=8"
-    training_rows: int = Field(100_000, gt=0)
+    training_rows: int = Field(default=100_000, gt=0)
 
 
 class EncodeSettings(Settings):
@@ -56,11 +56,12 @@ class EncodeSettings(Settings):
 
 
 class RunnerSettings(Settings):
-    """Where the stages run. `options` are Beam pipeline options, passed as they are (``{"flink_master": "host:8081"}``)."""
+    """Where the stages run. `options` are Beam pipeline options, passed as they are (``{"flink_master":
+    "host:8081"}``)."""
 
     name: str = "FnApiRunner"
-    workers: int = Field(1, gt=0)
-    threads: int = Field(0, ge=0)
+    workers: int = Field(default=1, gt=0)
+    threads: int = Field(default=0, ge=0)
     dask_address: str | None = None
     options: dict[str, str | int | float | bool | list[str]] = Field(default_factory=dict)
     accelerator: str | None = None

@@ -55,8 +55,8 @@ def pairs_table(
 class ForwardCandidates(NamedTuple):
     """Neighbour lists of a block of rows of the querying side, with what is needed to name and rank the pairs.
 
-    `rows` (n,) row numbers, `lists` (n, k), `scores` (n, k) float64; `reverse` (n, k) int32 is the rank of the row in the
-    neighbour's own list, 0 where it is not in there.
+    `rows` (n,) row numbers, `lists` (n, k), `scores` (n, k) float64; `reverse` (n, k) int32 is the rank of the row in
+    the neighbour's own list, 0 where it is not in there.
     """
 
     rows: NDArray[np.int64]
@@ -66,7 +66,8 @@ class ForwardCandidates(NamedTuple):
 
 
 def reverse_ranks(rows: NDArray[np.int64], their_lists: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Rank of ``rows[i]`` in each list ``their_lists[i, j]``: (n, k, k') int64 to (n, k) int32, 0 where it is not there."""
+    """Rank of ``rows[i]`` in each list ``their_lists[i, j]``: (n, k, k') int64 to (n, k) int32, 0 where it is not
+    there."""
     same = their_lists == rows[:, None, None]
     return np.where(same.any(axis=2), same.argmax(axis=2) + 1, 0).astype(np.int32)
 

@@ -1,7 +1,8 @@
-"""Margin scores of candidate pairs (Artetxe and Schwenk 2019, section 3.1; the 2019 paper of Wieting et al., section 4.3).
+"""Margin scores of candidate pairs (Artetxe and Schwenk 2019, section 3.1; the 2019 paper of Wieting et al., section
+4.3).
 
-With k nearest neighbours on each side, ``b = (mean_k(x) + mean_k(y)) / 2`` is how similar x and y are to anything at all.
-``ratio`` divides the cosine by b, ``distance`` subtracts b, ``absolute`` leaves the cosine as it is.
+With k nearest neighbours on each side, ``b = (mean_k(x) + mean_k(y)) / 2`` is how similar x and y are to anything at
+all. ``ratio`` divides the cosine by b, ``distance`` subtracts b, ``absolute`` leaves the cosine as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ MARGINS: tuple[str, ...] = get_args(Margin)
 DECIMALS = 6
 #: A ratio over a smaller denominator says nothing (two texts far from everything); it gets LOW_SCORE instead.
 DENOMINATOR_FLOOR = 1e-3
-#: Below the ratio of any pair that is as close as its neighbourhood; not an infinity, so that files and means stay finite.
+#: Below the ratio of any pair that is as close as its neighbourhood; not an infinity, so that files and means stay
+#: finite.
 LOW_SCORE = 0.0
 
 
@@ -35,7 +37,8 @@ def neighbour_means(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
 def margin_scores(
     cosine: ArrayLike, source_mean: ArrayLike, target_mean: ArrayLike, kind: str = "ratio"
 ) -> NDArray[np.float64]:
-    """Margin score of each pair, rounded to six decimals; the three arrays broadcast. Raises ValueError for another kind."""
+    """Margin score of each pair, rounded to six decimals; the three arrays broadcast. Raises ValueError for another
+    kind."""
     cosine = np.asarray(cosine, dtype=np.float64)
     baseline = (np.asarray(source_mean, dtype=np.float64) + np.asarray(target_mean, dtype=np.float64)) / 2
     if kind == "absolute":

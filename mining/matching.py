@@ -1,8 +1,9 @@
 """From scored candidates to aligned pairs: ``forward``, ``backward``, ``intersection`` and ``max``.
 
 A candidate is one row of `CANDIDATE` dtype. Every source row contributes its best target and every target row its best
-source (LASER's mining takes the same ones). They are kept as *runs*, each sorted by (score descending, source, target), one a
-shard and direction; `match` reads the runs in bands of falling score, so memory is bounded by the band and one flag a row.
+source (LASER's mining takes the same ones). They are kept as *runs*, each sorted by (score descending, source, target),
+one a shard and direction; `match` reads the runs in bands of falling score, so memory is bounded by the band and one
+flag a row.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ def best_candidates(
 ) -> NDArray[np.void]:
     """The best of the k neighbours of each row by margin score, as a sorted run.
 
-    `rows` (n,) are the row numbers of the querying side, `neighbours` (n, k) int64 those found on the other side (-1: none),
-    `cosines` (n, k) float32; `own_means` (n,) and `other_means` (n, k) float64 are the neighbour means of the row and of each
-    of its neighbours. Ties of the score go to the lower row number. Rows without neighbours give no candidate.
+    `rows` (n,) are the row numbers of the querying side, `neighbours` (n, k) int64 those found on the other side (-1:
+    none), `cosines` (n, k) float32; `own_means` (n,) and `other_means` (n, k) float64 are the neighbour means of the
+    row and of each of its neighbours. Ties of the score go to the lower row number. Rows without neighbours give no
+    candidate.
     """
     found = neighbours >= 0
     scores = candidate_scores(neighbours, cosines, own_means, other_means, margin)
@@ -97,7 +99,10 @@ def _join_directions(band: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def greedy_reference(
-    source: NDArray[np.int64], target: NDArray[np.int64], taken_source: NDArray[np.bool_], taken_target: NDArray[np.bool_]
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    taken_source: NDArray[np.bool_],
+    taken_target: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
     """Greedy one-to-one choice, one candidate after the other in the given order; updates the taken flags."""
     chosen = np.zeros(len(source), dtype=bool)
@@ -108,7 +113,10 @@ def greedy_reference(
 
 
 def greedy(
-    source: NDArray[np.int64], target: NDArray[np.int64], taken_source: NDArray[np.bool_], taken_target: NDArray[np.bool_]
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    taken_source: NDArray[np.bool_],
+    taken_target: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
     """The same choice as `greedy_reference`, in rounds of array operations.
 
@@ -147,7 +155,8 @@ def score_bands(runs: Sequence[NDArray[np.void]], band: int) -> list[float]:
 
 
 def iterate_bands(runs: Sequence[NDArray[np.void]], band: int) -> Iterator[NDArray[np.void]]:
-    """The candidates of all runs, in the order of `sort_candidates`, band by band; a pair is never split between bands."""
+    """The candidates of all runs, in the order of `sort_candidates`, band by band; a pair is never split between
+    bands."""
     starts = [0] * len(runs)
     for limit in score_bands(runs, band):
         # Bisection, so that a run that is mapped from a file is not read whole.
@@ -164,8 +173,8 @@ def match(
     """The aligned pairs by falling score, in blocks of `CANDIDATE` rows.
 
     ``forward`` keeps the best target of each source, ``backward`` the best source of each target, ``intersection`` what
-    is both, ``max`` takes the union greedily by score, one to one. `source_rows` and `target_rows` are the numbers of rows on
-    the sides. Raises ValueError for another strategy.
+    is both, ``max`` takes the union greedily by score, one to one. `source_rows` and `target_rows` are the numbers of
+    rows on the sides. Raises ValueError for another strategy.
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")

@@ -1,8 +1,8 @@
 """Steps and what they leave behind: files that are renamed into place, and a marker that is written last.
 
-A step is the work on one shard spec. Its key hashes everything that its result depends on: stage, version of the code, parameters
-and the content hashes of its inputs. A marker with the same key whose files have the recorded sizes and hashes
-means that the step is done; anything else means that it is done again.
+A step is the work on one shard spec. Its key hashes everything that its result depends on: stage, version of the code,
+parameters and the content hashes of its inputs. A marker with the same key whose files have the recorded sizes and
+hashes means that the step is done; anything else means that it is done again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ VERSION = 1
 class Step:
     """One shard spec: small, plain data that any runner can carry.
 
-    `inputs` maps paths (absolute, or relative to the run folder) to content hashes. `params` are part of the key, `execution`
-    (threads, device, tile sizes, places of files) is not: it never changes the result. `destination` is
-    the folder of the outputs, relative to the run folder.
+    `inputs` maps paths (absolute, or relative to the run folder) to content hashes. `params` are part of the key,
+    `execution` (threads, device, tile sizes, places of files) is not: it never changes the result. `destination` is the
+    folder of the outputs, relative to the run folder.
     """
 
     run: str
@@ -70,7 +70,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Marker:
-    """What a finished step wrote: `files` by path relative to the run folder, with bytes and hash; `info` for the driver."""
+    """What a finished step wrote: `files` by path relative to the run folder, with bytes and hash; `info` for the
+    driver."""
 
     key: str
     files: dict[str, dict[str, Any]]

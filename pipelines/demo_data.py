@@ -32,8 +32,7 @@ def letters_key(text: str) -> bytes:
 
     >>> letters_key("Delete 3 files?") == letters_key("delete %d files")
     False
-    >>> letters_key("Delete 3 files?") == letters_key("delete files")
-    True
+    >>> letters_key("Delete 3 files?") == letters_key("delete files") True
     """
     words = "".join(char if char.isalpha() else " " for char in text.lower())
     return dedup_key(words)

@@ -1,4 +1,5 @@
-"""Running the steps of a stage as one Beam pipeline, on any runner, with progress, errors and skipping of finished steps."""
+"""Running the steps of a stage as one Beam pipeline, on any runner, with progress, errors and skipping of finished
+steps."""
 
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ from pipelines.work import do_step, peak_memory, reset_peak_memory
 #: Stages whose steps run on accelerators when the configuration asks for them.
 ACCELERATED = frozenset({"encode", "search"})
 LOCAL_RUNNERS = {"DirectRunner", "InProcessRunner"}
+#: Runners that Beam knows by their full name only.
+FULL_NAMES = {"DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
 
 
 class DoStep(beam.DoFn):
@@ -35,13 +38,17 @@ def pipeline_options(settings: RunnerSettings, steps: int) -> PipelineOptions:
     """Beam options for a stage of so many steps; raises UsageError for a runner that must not be used."""
     name = settings.name
     if name in LOCAL_RUNNERS:
-        raise UsageError(f"runner {name} may look for another program to start: use FnApiRunner, which runs in this process")
-    options: dict[str, Any] = {"runner": name, **settings.options}
+        raise UsageError(
+            f"runner {name} may look for another program to start: use FnApiRunner, which runs in this process"
+        )
+    options: dict[str, Any] = {"runner": FULL_NAMES.get(name, name), **settings.options}
     if name == "FnApiRunner":
         options.setdefault("direct_num_workers", settings.workers)
         options.setdefault("direct_running_mode", "in_memory" if settings.workers == 1 else "multi_threading")
         if options["direct_running_mode"] == "multi_processing":
-            raise UsageError("direct_running_mode multi_processing hangs when a worker dies: use DaskRunner for processes")
+            raise UsageError(
+                "direct_running_mode multi_processing hangs when a worker dies: use DaskRunner for processes"
+            )
     elif name == "DaskRunner":
         if settings.dask_address:
             options["dask_client_address"] = settings.dask_address
@@ -55,7 +62,7 @@ def pipeline_options(settings: RunnerSettings, steps: int) -> PipelineOptions:
 
 def run_pipeline(stage: str, steps: Sequence[Step], settings: RunnerSettings) -> None:
     """One Beam pipeline: ``Create | Reshuffle | ParDo`` over shard specs, the subset that every runner has."""
-    work = beam.ParDo(DoStep())
+    work: beam.PTransform = beam.ParDo(DoStep())
     if settings.accelerator and stage in ACCELERATED:
         work = work.with_resource_hints(accelerator=settings.accelerator)
     with beam.Pipeline(options=pipeline_options(settings, len(steps))) as pipeline:
@@ -135,7 +142,9 @@ class Engine:
 def _finished(step: Step) -> Marker:
     marker = read_marker(step)
     if marker is None:
-        raise RunError(f"stage {step.stage}, {step.name}: the runner ended without doing this step: run the command again")
+        raise RunError(
+            f"stage {step.stage}, {step.name}: the runner ended without doing this step: run the command again"
+        )
     return marker
 
 
@@ -153,7 +162,9 @@ def _raise(stage: str, step: Step, failure: dict[str, Any], failed: int) -> None
     if failure["known"]:
         error = BitextError(f"{failure['message']}{more}")
     else:
-        error = RunError(f"stage {stage}, {step.name}: {failure['message']}{more}; the traceback is in {step.error_path}")
+        error = RunError(
+            f"stage {stage}, {step.name}: {failure['message']}{more}; the traceback is in {step.error_path}"
+        )
     error.exit_code = failure["exit_code"]
     raise error
 

@@ -117,7 +117,9 @@ class MineRun:
         result = MineResult(self.folder, pairs, threshold, metrics.info, engine.report)
         return result, [*outputs, *emitted[1:], metrics]
 
-    def _facts(self, matched: Marker, outputs: Sequence[Marker], threshold: float | None, origin: str) -> dict[str, Any]:
+    def _facts(
+        self, matched: Marker, outputs: Sequence[Marker], threshold: float | None, origin: str
+    ) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "margin": self.config.margin,
             "strategy": self.config.strategy,
@@ -149,7 +151,11 @@ class MineRun:
             resolved.write_text(text, encoding="utf-8")
         write_json(self.folder / "report.json", {"stages": result.report, "machine": _machine()})
         inputs = {
-            side.name: [{"path": path, "hash": digest} for step in self.plan.read(side.name) for path, digest in step.inputs.items()]
+            side.name: [
+                {"path": path, "hash": digest}
+                for step in self.plan.read(side.name)
+                for path, digest in step.inputs.items()
+            ]
             for side in self.sides
         }
         manifest = {
@@ -170,8 +176,16 @@ def _check_not_empty(side: Side, paths: list[str]) -> None:
         return
     rows = sum(chunk["rows"] for chunk in side.chunks)
     reasons = ", ".join(f"{count} {reason}" for reason, count in side.reasons().items())
-    what = f"all {rows} rows were dropped ({reasons})" if rows else "the file is empty" if len(paths) == 1 else "all files are empty"
-    raise InputError(f"{', '.join(paths)}: no usable sentence on the {side.name} side: {what}; check the path and the text column")
+    what = (
+        f"all {rows} rows were dropped ({reasons})"
+        if rows
+        else "the file is empty"
+        if len(paths) == 1
+        else "all files are empty"
+    )
+    raise InputError(
+        f"{', '.join(paths)}: no usable sentence on the {side.name} side: {what}; check the path and the text column"
+    )
 
 
 def _versions() -> dict[str, str]:
@@ -189,7 +203,8 @@ def _machine() -> dict[str, Any]:
 
 
 def run_mine(config: MineConfig, quiet: bool = False) -> MineResult:
-    """Mine as configured. Raises UsageError for what the user can mend before the run, InputError and RunError within it."""
+    """Mine as configured. Raises UsageError for what the user can mend before the run, InputError and RunError within
+    it."""
     for name, path in (("model", config.model), ("gold", config.gold)):
         if path is not None and not Path(path).exists():
             raise UsageError(f"{name}: {path}: no such file or folder")

@@ -83,9 +83,15 @@ class Plan:
         self.config, self.folder, self.threads = config, folder, threads
 
     def _step(
-        self, stage: str, name: str, params: dict[str, Any], inputs: dict[str, str], destination: str = "", **execution: Any
+        self,
+        stage: str,
+        name: str,
+        params: dict[str, Any],
+        inputs: dict[str, str],
+        destination: str = "",
+        execution: dict[str, Any] | None = None,
     ) -> Step:
-        return Step(str(self.folder), stage, name, params, inputs, execution, destination)
+        return Step(str(self.folder), stage, name, params, inputs, execution or {}, destination)
 
     def read(self, side: str) -> list[Step]:
         """One step an input file."""
@@ -98,7 +104,7 @@ class Plan:
                 f"{side}-{number:05d}",
                 {"spec": {**rules, "path": [file.name]}, "name": file.name, **limits},
                 {str(Path(file.path).absolute()): file_hash(file.path)},
-                path=str(Path(file.path).absolute()),
+                execution={"path": str(Path(file.path).absolute())},
             )
             for number, file in enumerate(list_inputs(spec))
         ]
@@ -108,7 +114,7 @@ class Plan:
         gold = str(Path(str(self.config.gold)).absolute())
         chunks = {side.name: list(side.chunk_files(".parquet")) for side in sides}
         inputs = {gold: file_hash(gold), **_joined(side.chunk_files(".parquet") for side in sides)}
-        return [self._step("gold", "gold", {}, inputs, gold=gold, **chunks)]
+        return [self._step("gold", "gold", {}, inputs, execution={"gold": gold, **chunks})]
 
     def dedup(self, side: Side) -> list[Step]:
         """One step a bucket of keys."""
@@ -153,8 +159,7 @@ class Plan:
                 f"{side.name}-{number:05d}",
                 {"model": model, "rows": shard.info["rows"], "device": self.config.encode.device},
                 shard.inputs(".parquet"),
-                path=str(Path(self.config.model).absolute()),
-                threads=self.threads,
+                execution={"path": str(Path(self.config.model).absolute()), "threads": self.threads},
             )
             for number, shard in enumerate(side.shards)
         ]
@@ -168,9 +173,7 @@ class Plan:
     def index(self, side: Side, trained: Marker, dim: int) -> list[Step]:
         """One index a shard."""
         return [
-            self._step(
-                "index", f"{side.name}-{number:05d}", {"dim": dim}, {**trained.inputs(), **vectors.inputs()}
-            )
+            self._step("index", f"{side.name}-{number:05d}", {"dim": dim}, {**trained.inputs(), **vectors.inputs()})
             for number, vectors in enumerate(side.vectors)
         ]
 
@@ -188,7 +191,8 @@ class Plan:
                 inputs |= {**source.indexes[s].inputs(), **target.indexes[t].inputs()}
             first = [source.firsts[s], target.firsts[t]]
             execution = {"backend": search.backend, "device": search.device, "threads": self.threads, **tiles}
-            steps.append(self._step("search", f"{s:05d}-{t:05d}", {**params, "first": first}, inputs, **execution))
+            name = f"{s:05d}-{t:05d}"
+            steps.append(self._step("search", name, {**params, "first": first}, inputs, execution=execution))
         return steps
 
     def merge(self, sides: Sequence[Side], found: Sequence[Marker]) -> list[Step]:
@@ -198,15 +202,10 @@ class Plan:
         for side, direction in ((source, "forward"), (target, "backward")):
             for number, rows in enumerate(side.sizes):
                 width = len(target.shards)
-                if side is source:
-                    parts = found[number * width : (number + 1) * width]
-                else:
-                    parts = found[number::width]
+                parts = found[number * width : (number + 1) * width] if side is source else found[number::width]
                 inputs = _joined(part.inputs(f".{direction}.npy") for part in parts)
                 steps.append(
-                    self._step(
-                        "merge", f"{side.name}-{number:05d}", {"k": self.config.search.k, "rows": rows}, inputs
-                    )
+                    self._step("merge", f"{side.name}-{number:05d}", {"k": self.config.search.k, "rows": rows}, inputs)
                 )
         return steps
 
@@ -258,11 +257,10 @@ class Plan:
         params |= {"k": self.config.search.k, "margin": self.config.margin}
         inputs |= matched.inputs()
         execution["pairs"] = matched.file(".npy")
-        steps = [self._step("emit", "matched", {**params, "what": "matched"}, inputs, **execution)]
+        steps = [self._step("emit", "matched", {**params, "what": "matched"}, inputs, execution=execution)]
         if self.config.candidates or self.config.gold:
-            steps.append(
-                self._step("emit", "candidates", {**params, "what": "candidates"}, inputs, destination=".", **execution)
-            )
+            params = {**params, "what": "candidates"}
+            steps.append(self._step("emit", "candidates", params, inputs, destination=".", execution=execution))
         return steps
 
     def threshold(self, sides: Sequence[Side], emitted: Marker) -> list[Step]:
@@ -270,11 +268,8 @@ class Plan:
         gold = str(Path(str(self.config.gold)).absolute())
         _, inputs, execution = self._everything(sides)
         inputs = {gold: file_hash(gold), **inputs, **emitted.inputs()}
-        return [
-            self._step(
-                "threshold", "threshold", {}, inputs, gold=gold, matched=emitted.file(".parquet"), **execution
-            )
-        ]
+        execution |= {"gold": gold, "matched": emitted.file(".parquet")}
+        return [self._step("threshold", "threshold", {}, inputs, execution=execution)]
 
     def output(self, sides: Sequence[Side], matched: Marker, emitted: Marker, threshold: float | None) -> list[Step]:
         """The files for the user."""
@@ -283,7 +278,7 @@ class Plan:
         inputs |= {**matched.inputs(), **emitted.inputs()}
         execution |= {"pairs": matched.file(".npy"), "matched": emitted.file(".parquet")}
         return [
-            self._step("output", what, {**params, "what": what}, inputs, destination=".", **execution)
+            self._step("output", what, {**params, "what": what}, inputs, destination=".", execution=execution)
             for what in ("pairs", "dropped")
         ]
 
@@ -301,4 +296,4 @@ class Plan:
                 "dropped": dropped.file(".parquet"),
             }
         params = {"facts": facts, "threshold": threshold}
-        return [self._step("metrics", "metrics", params, inputs, destination=".", **execution)]
+        return [self._step("metrics", "metrics", params, inputs, destination=".", execution=execution)]

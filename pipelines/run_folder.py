@@ -30,12 +30,15 @@ def make_run_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a run folder; it is released however the process ends. Raises RunError when another run holds it."""
+    """Hold the lock of a run folder; it is released however the process ends. Raises RunError when another run holds
+    it."""
     with open(path / LOCK, "r+", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise RunError(f"{path}: another run is working in this folder ({_holder(path)}): wait for it or stop it") from None
+            raise RunError(
+                f"{path}: another run is working in this folder ({_holder(path)}): wait for it or stop it"
+            ) from None
         lock.truncate(0)
         json.dump({"host": socket.gethostname(), "pid": os.getpid()}, lock)
         lock.flush()

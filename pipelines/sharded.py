@@ -24,7 +24,8 @@ def open_array(path: str, dtype: np.dtype | type, shape: tuple[int | None, ...])
 
 
 class ShardedArray:
-    """Arrays of consecutive row ranges as one. `firsts` are the row numbers at which the `parts` begin, `rows` the total."""
+    """Arrays of consecutive row ranges as one. `firsts` are the row numbers at which the `parts` begin, `rows` the
+    total."""
 
     def __init__(self, parts: Sequence[NDArray[Any]], firsts: Sequence[int], rows: int) -> None:
         self.parts, self.limits = parts, [*firsts, rows]

@@ -24,11 +24,13 @@ def show_report(result: MineResult) -> None:
     for side in ("source", "target"):
         facts = result.metrics[side]
         unused = ", ".join(f"{count:,} {reason}" for reason, count in facts["unused"].items()) or "none"
-        console.print(f"{side}: {facts['rows']:,} rows, {facts['in_pairs']:,} in pairs; unused: {unused}", highlight=False)
+        console.print(
+            f"{side}: {facts['rows']:,} rows, {facts['in_pairs']:,} in pairs; unused: {unused}", highlight=False
+        )
         if facts["mean_neighbour_cosine"] < LOW_MEAN:
             console.print(
-                f"warning: the {side} sentences have a mean cosine of {facts['mean_neighbour_cosine']} to their nearest "
-                "neighbours: the model may not know this language, and ratio margins are unstable",
+                f"warning: the {side} sentences have a mean cosine of {facts['mean_neighbour_cosine']} to their "
+                "nearest neighbours: the model may not know this language, and ratio margins are unstable",
                 style="yellow",
             )
 
@@ -42,6 +44,8 @@ def closing_line(result: MineResult) -> str:
     bucc = result.metrics.get("bucc")
     quality = ""
     if bucc:
-        shares = ", ".join(f"{name} {100 * bucc[key]:.2f}%" for name, key in (("P", "precision"), ("R", "recall"), ("F1", "f1")))
+        shares = ", ".join(
+            f"{name} {100 * bucc[key]:.2f}%" for name, key in (("P", "precision"), ("R", "recall"), ("F1", "f1"))
+        )
         quality = f"; {shares}"
     return f"{result.pairs:,} pairs at {limit}{quality}: {result.folder / 'pairs.tsv'}"

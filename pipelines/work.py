@@ -1,4 +1,5 @@
-"""Doing one step, on whatever worker the runner chose: outputs, marker, bounded retry, peak memory, and errors by file."""
+"""Doing one step, on whatever worker the runner chose: outputs, marker, bounded retry, peak memory, and errors by
+file."""
 
 from __future__ import annotations
 
@@ -21,7 +22,16 @@ log = logging.getLogger(__name__)
 
 ATTEMPTS = 3
 #: Errors of the file system that another attempt does not mend.
-LASTING = {errno.ENOSPC, errno.EDQUOT, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
+LASTING = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+}
 
 
 def do_step(step: Step) -> None:

@@ -114,11 +114,10 @@ def test_margin_against_two_pools(encoder: Encoder, kind: str, k: int) -> None:
 
 def test_rows_that_cannot_be_scored_keep_their_texts(encoder: Encoder) -> None:
     pools = tuple(pool_from_rows([one(text) for text in SENTENCES[:9]], encoder, side) for side in "st")
-    long = "tree " * 50
     rows = [
-        row("", long),
+        row("", "tree " * 50),
         row("red", " \u3000"),
-        row("red", long),
+        row("red", "tree " * 50),
         row("red house", "rot haus"),
         row("\u200b", "baum"),
         row("??", "half a ro", reason="bad_row"),
@@ -126,8 +125,8 @@ def test_rows_that_cannot_be_scored_keep_their_texts(encoder: Encoder) -> None:
     ]
     scorer = PairScorer(encoder, pools, max_chars=100)
     got = scores(scorer, rows)
-    expected = ["blank", "blank", "too_long", None, "no_pieces", "bad_row", "invalid_utf8"]
-    assert [r["reason"] for r in got] == expected
+    reasons = ["blank", "blank", "too_long", None, "no_pieces", "bad_row", "invalid_utf8"]
+    assert [r["reason"] for r in got] == reasons
     assert [(r["source"], r["target"]) for r in got] == [*(r.texts for r in rows[:6]), ("broken", "")]
     for r in got:
         numbers = [r[name] for name in ("cosine", "source_mean", "target_mean", "margin")]
@@ -348,8 +347,8 @@ def test_command_with_pools(tmp_path: Path, pairs_file: Path, model: Path, encod
     )
     assert "mono.de: 20 distinct sentences of 20 rows (0 repeated, 0 unusable)" in result.stderr
     got = pq.read_table(tmp_path / "out.parquet").to_pylist()
-    for r in (got[0], got[2]):
-        assert r["margin"] == pytest.approx(r["cosine"] - (r["source_mean"] + r["target_mean"]) / 2, abs=2e-6)
+    expected = [r["cosine"] - (r["source_mean"] + r["target_mean"]) / 2 for r in (got[0], got[2])]
+    assert [got[0]["margin"], got[2]["margin"]] == pytest.approx(expected, abs=2e-6)
 
 
 def test_command_by_configuration_and_flags(tmp_path: Path, pairs_file: Path, model: Path, run: Callable) -> None:
@@ -393,11 +392,9 @@ def test_mined_pairs_score_as_they_were_mined(encoder: Encoder, margin: str) -> 
     source, target = [*SENTENCES[:60], SENTENCES[7]], SENTENCES[40:110]
     mined = mine(source, target, encoder, k=3, margin=margin).to_pylist()
     pools = tuple(pool_from_rows([one(text) for text in side], encoder, "pool") for side in (source, target))
-    again = scores(
-        PairScorer(encoder, pools, 3, margin), [row(pair["source_text"], pair["target_text"]) for pair in mined]
-    )
+    rows = [row(pair["source_text"], pair["target_text"]) for pair in mined]
+    again = scores(PairScorer(encoder, pools, 3, margin), rows)
     assert mined
     names = ("margin", "cosine", "source_mean", "target_mean")
-    assert [{**pair, "margin": pair["score"]}[name] for pair in mined for name in names] == [
-        r[name] for r in again for name in names
-    ]
+    expected = [{name: {**pair, "margin": pair["score"]}[name] for name in names} for pair in mined]
+    assert [{name: r[name] for name in names} for r in again] == expected

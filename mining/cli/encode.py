@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,20 +13,34 @@ from mining.errors import UsageError
 
 
 def encode(
-    inputs: list[str] = typer.Argument(None, metavar="INPUT...", help="Files, globs or gettext:PACKAGE:LANG."),
-    model: str = typer.Option(None, "--model", "-m", help="Model folder, as `bitext train` writes it."),
-    out: str = typer.Option(None, "--out", "-o", help="File to write: .npy (with two companions) or .parquet."),
-    config: Path = typer.Option(None, "--config", "-c", help="YAML with the keys input, model, out, ...; flags win."),
-    form: str = typer.Option(None, "--format", help="auto, text, tsv, jsonl, parquet, tmx or gettext."),
-    columns: str = typer.Option(None, help="Names of the TSV columns in their order, comma between."),
-    text: str = typer.Option(None, help="Column or field of the text; language code (tmx); msgid or msgstr."),
-    id_: str = typer.Option(None, "--id", help="Column or field of the id; otherwise FILE:LINE is the id."),
-    invalid_utf8: str = typer.Option(None, help="strict, replace or skip."),
-    on_bad_row: str = typer.Option(None, help="error or skip."),
-    max_chars: int = typer.Option(None, help="Longer texts are invalid rows (10000)."),
-    dtype: str = typer.Option(None, help="float32 (default) or float16."),
-    threads: int = typer.Option(None, help="0: all cores (default)."),
-    device: str = typer.Option(None, help="cpu (default) or cuda."),
+    inputs: Annotated[
+        list[str] | None, typer.Argument(metavar="INPUT...", help="Files, globs or gettext:PACKAGE:LANG.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Model folder, as `bitext train` writes it.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="File to write: .npy (with two companions) or .parquet.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML with the keys input, model, out, ...; flags win.")
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="auto, text, tsv, jsonl, parquet, tmx or gettext.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Names of the TSV columns in their order, comma between.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Column or field of the text; language code (tmx); msgid or msgstr.")
+    ] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", help="Column or field of the id; otherwise FILE:LINE is the id.")
+    ] = None,
+    invalid_utf8: Annotated[str | None, typer.Option(help="strict, replace or skip.")] = None,
+    on_bad_row: Annotated[str | None, typer.Option(help="error or skip.")] = None,
+    max_chars: Annotated[int | None, typer.Option(help="Longer texts are invalid rows (10000).")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32 (default) or float16.")] = None,
+    threads: Annotated[int | None, typer.Option(help="0: all cores (default).")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu (default) or cuda.")] = None,
 ) -> None:
     """Encode sentences into unit vectors, one row for each row of the input.
 

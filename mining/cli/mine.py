@@ -18,12 +18,18 @@ def _corpus(path: list[str] | None, form: str | None, columns: str | None, text:
 
 def mine(
     config: Annotated[str | None, typer.Option(help="YAML file with the settings below; flags override it.")] = None,
-    source: Annotated[list[str] | None, typer.Option(help="Source sentences: path, glob or gettext:PACKAGE:LANG.")] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="Source sentences: path, glob or gettext:PACKAGE:LANG.")
+    ] = None,
     target: Annotated[list[str] | None, typer.Option(help="Target sentences, likewise.")] = None,
     model: Annotated[str | None, typer.Option(help="Model folder made by `bitext train`.")] = None,
-    output: Annotated[str | None, typer.Option(help="Run folder; the same command goes on where it was stopped.")] = None,
+    output: Annotated[
+        str | None, typer.Option(help="Run folder; the same command goes on where it was stopped.")
+    ] = None,
     gold: Annotated[str | None, typer.Option(help="Gold pairs, id<TAB>id: tune the threshold and evaluate.")] = None,
-    format: Annotated[str | None, typer.Option(help="Format of both sides: text, tsv, jsonl, parquet, tmx, gettext.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Format of both sides: text, tsv, jsonl, parquet, tmx, gettext.")
+    ] = None,
     columns: Annotated[str | None, typer.Option(help="Columns of TSV files, for example id,text.")] = None,
     source_text: Annotated[str | None, typer.Option(help="Column, field or language of the source text.")] = None,
     target_text: Annotated[str | None, typer.Option(help="Column, field or language of the target text.")] = None,
@@ -32,7 +38,9 @@ def mine(
     strategy: Annotated[str | None, typer.Option(help="max, intersection, forward or backward (max).")] = None,
     threshold: Annotated[str | None, typer.Option(help="A number, tune (on gold) or none.")] = None,
     candidates: Annotated[bool | None, typer.Option(help="Keep all k candidates (kept anyway with gold).")] = None,
-    index: Annotated[str | None, typer.Option(help="FAISS factory string, for example IVF256,Flat; else exact.")] = None,
+    index: Annotated[
+        str | None, typer.Option(help="FAISS factory string, for example IVF256,Flat; else exact.")
+    ] = None,
     parameters: Annotated[str | None, typer.Option(help="FAISS search parameters, for example nprobe=16.")] = None,
     backend: Annotated[str | None, typer.Option(help="Exact search by torch or faiss (torch).")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda, for encoding and search.")] = None,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,40 +19,56 @@ _MANY = "several files: repeat the option"
 
 
 def train(
-    config: Path = typer.Option(None, "--config", "-c", help="YAML of the settings; flags override it."),
-    bitext: list[str] = typer.Option(None, help=f"Bitext: path, glob or gettext:PACKAGE:LANG ({_MANY})."),
-    form: str = typer.Option(None, "--format", help="auto, text, tsv, jsonl, parquet, tmx or gettext."),
-    columns: str = typer.Option(None, help="Names of the TSV columns in their order, comma between."),
-    source: str = typer.Option(None, help="Column, field, tmx language or msgid/msgstr of the source."),
-    target: str = typer.Option(None, help="The same of the target."),
-    model: str = typer.Option(None, "--model", "-m", help="Folder to write the model to."),
-    languages: str = typer.Option(None, help="Language codes kept with the model, comma between."),
-    vocabulary: int = typer.Option(None, help="Pieces of the shared vocabulary (20000)."),
-    vocabulary_sentences: int = typer.Option(None, help="Sentences it is learnt from (500000)."),
-    lowercase: bool = typer.Option(None, "--lowercase/--keep-case", help="Fold case before encoding (on)."),
-    dim: int = typer.Option(None, help="Dimension of the vectors (300)."),
-    objective: str = typer.Option(None, help="margin (default) or softmax."),
-    delta: float = typer.Option(None, help="Margin of the margin objective (0.4)."),
-    scale: float = typer.Option(None, help="Inverse temperature of the softmax objective."),
-    batch: int = typer.Option(None, help="Pairs in a mini-batch (128)."),
-    mega_batch: int = typer.Option(None, help="Most mini-batches searched for hard negatives (60)."),
-    anneal: int = typer.Option(None, help="Mini-batches after which the mega-batch grows by one (150)."),
-    learning_rate: float = typer.Option(None, help="Adam's step size (0.001)."),
-    schedule: str = typer.Option(None, help="linear (falls to zero, default) or constant."),
-    dropout: float = typer.Option(None, help="Probability of leaving out a piece (0)."),
-    grad_clip: float = typer.Option(None, help="Largest gradient norm (off)."),
-    min_pieces: int = typer.Option(None, help="Leave out pairs with a shorter side (1)."),
-    max_pieces: int = typer.Option(None, help="Cut longer sentences in training (100)."),
-    domain_column: str = typer.Option(None, help="Column with the domain of a pair."),
-    domain_cap: int = typer.Option(None, help="Most pairs of one domain."),
-    epochs: int = typer.Option(None, help="Passes over the bitext (10 unless --minutes)."),
-    minutes: float = typer.Option(None, help="Wall-clock budget of the whole training."),
-    seed: int = typer.Option(None, help="Seed of all random choices (1)."),
-    threads: int = typer.Option(None, help="0: all cores."),
-    device: str = typer.Option(None, help="cpu (default) or cuda."),
-    checkpoint_minutes: float = typer.Option(None, help="Time between checkpoints (1)."),
-    keep_checkpoint: bool = typer.Option(None, "--keep-checkpoint", help="Keep the checkpoint after success."),
-    overwrite: bool = typer.Option(None, "--overwrite", help="Replace a model of another configuration."),
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML of the settings; flags override it.")
+    ] = None,
+    bitext: Annotated[
+        list[str] | None, typer.Option(help=f"Bitext: path, glob or gettext:PACKAGE:LANG ({_MANY}).")
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="auto, text, tsv, jsonl, parquet, tmx or gettext.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Names of the TSV columns in their order, comma between.")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Column, field, tmx language or msgid/msgstr of the source.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The same of the target.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Folder to write the model to.")] = None,
+    languages: Annotated[str | None, typer.Option(help="Language codes kept with the model, comma between.")] = None,
+    vocabulary: Annotated[int | None, typer.Option(help="Pieces of the shared vocabulary (20000).")] = None,
+    vocabulary_sentences: Annotated[int | None, typer.Option(help="Sentences it is learnt from (500000).")] = None,
+    lowercase: Annotated[
+        bool | None, typer.Option("--lowercase/--keep-case", help="Fold case before encoding (on).")
+    ] = None,
+    dim: Annotated[int | None, typer.Option(help="Dimension of the vectors (300).")] = None,
+    objective: Annotated[str | None, typer.Option(help="margin (default) or softmax.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Margin of the margin objective (0.4).")] = None,
+    scale: Annotated[float | None, typer.Option(help="Inverse temperature of the softmax objective.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Pairs in a mini-batch (128).")] = None,
+    mega_batch: Annotated[int | None, typer.Option(help="Most mini-batches searched for hard negatives (60).")] = None,
+    anneal: Annotated[
+        int | None, typer.Option(help="Mini-batches after which the mega-batch grows by one (150).")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Adam's step size (0.001).")] = None,
+    schedule: Annotated[str | None, typer.Option(help="linear (falls to zero, default) or constant.")] = None,
+    dropout: Annotated[float | None, typer.Option(help="Probability of leaving out a piece (0).")] = None,
+    grad_clip: Annotated[float | None, typer.Option(help="Largest gradient norm (off).")] = None,
+    min_pieces: Annotated[int | None, typer.Option(help="Leave out pairs with a shorter side (1).")] = None,
+    max_pieces: Annotated[int | None, typer.Option(help="Cut longer sentences in training (100).")] = None,
+    domain_column: Annotated[str | None, typer.Option(help="Column with the domain of a pair.")] = None,
+    domain_cap: Annotated[int | None, typer.Option(help="Most pairs of one domain.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the bitext (10 unless --minutes).")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Wall-clock budget of the whole training.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random choices (1).")] = None,
+    threads: Annotated[int | None, typer.Option(help="0: all cores.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu (default) or cuda.")] = None,
+    checkpoint_minutes: Annotated[float | None, typer.Option(help="Time between checkpoints (1).")] = None,
+    keep_checkpoint: Annotated[
+        bool | None, typer.Option("--keep-checkpoint", help="Keep the checkpoint after success.")
+    ] = None,
+    overwrite: Annotated[
+        bool | None, typer.Option("--overwrite", help="Replace a model of another configuration.")
+    ] = None,
 ) -> None:
     """Train an SP encoder: a sentencepiece vocabulary shared by both languages, and a vector for each piece.
 
@@ -94,7 +110,9 @@ def _run(config: Path | None, flags: dict[str, Any]) -> None:
         raise UsageError("bitext train: name the folder of the model with --model")
     settings = validate(TrainConfig, data, str(config or "bitext train"))
     if is_trained(settings) and not settings.overwrite:
-        typer.echo(f"already trained with this configuration and bitext: nothing to do, the model is in {settings.model}")
+        typer.echo(
+            f"already trained with this configuration and bitext: nothing to do, the model is in {settings.model}"
+        )
         return
     with _shown() as report:
         folder = run_training(settings, report)

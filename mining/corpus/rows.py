@@ -39,7 +39,8 @@ def make_row(row_id: str, texts: tuple[str, ...], name: str, line: int, max_char
             return dropped(row_id, texts, name, line, TOO_LONG)
     for text in texts:
         if not text or text.isspace():
-            return dropped(row_id, texts, name, line, BLANK)
+            # Whole texts, since the other side of a pair may be wanted as it is.
+            return Row(row_id, texts, name, line, BLANK)
     return Row(row_id, texts, name, line, None)
 
 

@@ -157,7 +157,9 @@ def _check_fit(folder: Path, config: Mapping[str, Any], table: torch.Tensor, tok
     if rows != tokenizer.size:
         raise UsageError(f"{table_path} has {rows} rows but {folder / PIECES_FILE} has {tokenizer.size} pieces; {mend}")
     if rows != config["vocabulary"]:
-        raise UsageError(f"{table_path} has {rows} rows but {config_path} says vocabulary {config['vocabulary']}; {mend}")
+        raise UsageError(
+            f"{table_path} has {rows} rows but {config_path} says vocabulary {config['vocabulary']}; {mend}"
+        )
     if dim != config["dim"]:
         raise UsageError(f"{table_path} has dimension {dim} but {config_path} says dim {config['dim']}; {mend}")
 

@@ -230,7 +230,8 @@ def _read_parquet(path: Path) -> tuple[dict[str, Any], Vectors]:
     width = getattr(table.schema.field("vector").type, "list_size", None)
     if (table.num_rows, width) != (facts["rows"], facts["dim"]):
         raise UsageError(
-            f"{path}: {table.num_rows} rows of dimension {width}, but it says {facts['rows']} of {facts['dim']}; encode again"
+            f"{path}: {table.num_rows} rows of dimension {width}, but it says {facts['rows']} of {facts['dim']}; "
+            "encode again"
         )
     parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in table["vector"].chunks]
     flat = np.concatenate(parts) if parts else np.zeros(0, facts["dtype"])

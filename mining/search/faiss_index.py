@@ -1,7 +1,7 @@
 """FAISS indexes from a factory string: trained on a sample, one a shard, saved, reopened, searched.
 
-An index proposes; the cosines of what it proposes are recomputed from the stored vectors. The positions in an index are
-those of the rows it was built from; ids are added by the caller.
+An index proposes; the cosines of what it proposes are recomputed from the stored vectors. The positions in an index
+are those of the rows it was built from; ids are added by the caller.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def import_faiss() -> Any:
         import faiss
     except ImportError:
         raise UsageError(
-            "faiss is not installed: pip install 'bitext-miner[cpu]' (or [gpu], never both), or set search.backend: torch"
+            "faiss is not installed: pip install 'bitext-miner[cpu]' (or [gpu], never both), "
+            "or set search.backend: torch"
         ) from None
     return faiss
 
@@ -62,8 +63,8 @@ def new_index(factory: str, dim: int) -> Any:
 def train_index(factory: str, sample: NDArray[np.float32]) -> Any:
     """An index trained on `sample` (n, d) float32 and still empty.
 
-    Training uses one thread: k-means with more of them rounds differently, and so would the result.
-    Raises UsageError when the sample is smaller than the number of centroids.
+    Training uses one thread: k-means with more of them rounds differently, and so would the result. Raises UsageError
+    when the sample is smaller than the number of centroids.
     """
     faiss = import_faiss()
     index = new_index(factory, sample.shape[1])
@@ -73,8 +74,8 @@ def train_index(factory: str, sample: NDArray[np.float32]) -> Any:
     if inverted is not None:
         if len(sample) < inverted.nlist:
             raise UsageError(
-                f"search.index '{factory}' needs at least {inverted.nlist} rows to train on and this side has {len(sample)}: "
-                "use fewer centroids or search.method: exact"
+                f"search.index '{factory}' needs at least {inverted.nlist} rows to train on "
+                f"and this side has {len(sample)}: use fewer centroids or search.method: exact"
             )
         if len(sample) < ROWS_PER_CENTROID * inverted.nlist:
             log.warning(
@@ -139,8 +140,8 @@ def search_index(
 ) -> Neighbours:
     """The k nearest of what the index proposes for `queries` (n, d), cosines recomputed from its rows `base` (m, d).
 
-    `extra` more than k are proposed, since a compressed index ranks only roughly. Returns positions in `base`; a list that
-    the index could not fill ends in -1.
+    `extra` more than k are proposed, since a compressed index ranks only roughly. Returns positions in `base`; a list
+    that the index could not fill ends in -1.
     """
     if len(queries) == 0 or len(base) == 0:
         return no_neighbours(len(queries), k)

@@ -35,5 +35,6 @@ def cut(ids: NDArray[np.int64], cosines: NDArray[np.float32], k: int) -> Neighbo
 
 
 def merge(left: Neighbours, right: Neighbours, k: int) -> Neighbours:
-    """The k nearest of two lists over disjoint ids. Associative and commutative, so any order of shards gives the same."""
+    """The k nearest of two lists over disjoint ids. Associative and commutative, so any order of shards gives the
+    same."""
     return cut(np.hstack([left.ids, right.ids]), np.hstack([left.cosines, right.cosines]), k)

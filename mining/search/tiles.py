@@ -1,8 +1,8 @@
 """Proposing neighbours: one pass over tiles of similarities, top k of the rows and of the columns of each.
 
-A tile is multiplied once. Its best entries are found by halves: the maximum of each group of 32 entries, the best groups by
-their maximum (they hold all the best entries), and the best entries in those. The maxima cost one streaming read
-of the tile, everything after that is small.
+A tile is multiplied once. Its best entries are found by halves: the maximum of each group of 32 entries, the best
+groups by their maximum (they hold all the best entries), and the best entries in those. The maxima cost one streaming
+read of the tile, everything after that is small.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class _Best:
 
 
 def row_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `count` largest entries of each row of a tile (r, c), c a multiple of 32: values and columns, each (r, count)."""
+    """The `count` largest entries of each row of a tile (r, c), c a multiple of 32: values and columns, each (r,
+    count)."""
     rows, columns = tile.shape
     count = min(count, columns)
     if columns <= GROUP * count:
@@ -66,7 +67,8 @@ def row_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def column_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `count` largest entries of each column of a tile (r, c), r a multiple of 32: values and rows, each (c, count)."""
+    """The `count` largest entries of each column of a tile (r, c), r a multiple of 32: values and rows, each (c,
+    count)."""
     rows, columns = tile.shape
     count = min(count, rows)
     if rows <= GROUP * count:
@@ -147,9 +149,7 @@ class FaissProposer:
             values, places = self.faiss.knn(queries, base, count, metric=self.faiss.METRIC_INNER_PRODUCT)
         else:
             resources = self.faiss.StandardGpuResources()
-            values, places = self.faiss.knn_gpu(
-                resources, queries, base, count, metric=self.faiss.METRIC_INNER_PRODUCT
-            )
+            values, places = self.faiss.knn_gpu(resources, queries, base, count, metric=self.faiss.METRIC_INNER_PRODUCT)
         return Proposal(places, values)
 
     def __call__(

@@ -1,7 +1,7 @@
 """Unit vectors as they are kept on disk, and the one definition of their cosine.
 
-Vectors are stored as float16. A matrix product over tiles rounds differently with tile shape, library and device, so it only
-proposes neighbours; what is compared, cut and written is `exact_cosines`: a float64 sum in one fixed order.
+Vectors are stored as float16. A matrix product over tiles rounds differently with tile shape, library and device, so
+it only proposes neighbours; what is compared, cut and written is `exact_cosines`: a float64 sum in one fixed order.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+_CHUNK_ROWS = 512
+"""Rows worked on at a time, so that the intermediate results stay in the cache."""
 
 
 class RowAdam:
@@ -25,10 +27,13 @@ class RowAdam:
     def step(self, rows: torch.Tensor, gradient: torch.Tensor, learning_rate: float) -> None:
         """One step: `rows` (r,) distinct row numbers, `gradient` (r, dim) float32 of the loss by those rows."""
         self.steps += 1
-        first = self.first[rows].lerp_(gradient, 1 - BETA1)
-        second = self.second[rows].mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
-        self.first[rows] = first
-        self.second[rows] = second
         size = learning_rate / (1 - BETA1**self.steps)
-        scale = second.sqrt_().mul_((1 - BETA2**self.steps) ** -0.5).add_(EPSILON)
-        self.table.index_add_(0, rows, first.div_(scale), alpha=-size)
+        correction = (1 - BETA2**self.steps) ** -0.5
+        chunks = zip(rows.split(_CHUNK_ROWS), gradient.split(_CHUNK_ROWS), strict=True)
+        for places, slope in chunks:
+            first = self.first[places].lerp_(slope, 1 - BETA1)
+            second = self.second[places].mul_(BETA2).addcmul_(slope, slope, value=1 - BETA2)
+            self.first[places] = first
+            self.second[places] = second
+            scale = second.sqrt_().mul_(correction).add_(EPSILON)
+            self.table[places] = self.table[places].addcdiv_(first, scale, value=-size)

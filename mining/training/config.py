@@ -25,7 +25,7 @@ class TrainConfig(Settings):
     bitext: BitextSpec
     model: str
     """folder to write"""
-    languages: list[str] = []
+    languages: list[str] = Field(default_factory=list)
     """language codes of the two sides, kept in the model's description"""
 
     vocabulary: int = Field(default=20_000, ge=8)
@@ -49,7 +49,7 @@ class TrainConfig(Settings):
     """margin: hinge against the hardest negative of the mega-batch; softmax: cross entropy against the whole batch"""
     delta: float = Field(default=0.4, gt=0)
     """margin of the objective ``margin``"""
-    scale: float = Field(default=20.0, gt=0)
+    scale: float = Field(default=20.0, gt=0, le=40)
     """inverse temperature of the objective ``softmax``"""
     batch: int = Field(default=128, ge=1)
     """pairs in a mini-batch"""

@@ -72,7 +72,9 @@ class GrowingArray:
     def __enter__(self) -> GrowingArray:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._header()
         self._file.close()
 
@@ -200,7 +202,9 @@ def _mix(values: np.ndarray) -> np.ndarray:
 def _open(folder: Path, model: bytes) -> PairPieces:
     facts = json.loads((folder / _PREPARED_FILE).read_text(encoding="utf-8"))
     sides = [
-        Pieces(np.load(folder / f"{name}.ids.npy", mmap_mode="r"), np.load(folder / f"{name}.offsets.npy", mmap_mode="r"))
+        Pieces(
+            np.load(folder / f"{name}.ids.npy", mmap_mode="r"), np.load(folder / f"{name}.offsets.npy", mmap_mode="r")
+        )
         for name in SIDES
     ]
     groups = [np.load(folder / f"{name}.groups.npy", mmap_mode="r") for name in SIDES]

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.nn.functional import normalize
 
 from mining.encoder.averaging import bag_sums
 from mining.encoder.pieces import Pieces
 from mining.training.adam import RowAdam
 from mining.training.config import TrainConfig
 from mining.training.megabatch import NO_NEGATIVE, false_negatives, hardest_negatives
-from mining.training.objectives import margin_loss, softmax_loss
+from mining.training.objectives import margin_loss, normalise, softmax_loss, through_normalisation
 from mining.training.prepare import PairPieces
 
 _DROPOUT_STREAM = 1 << 62
@@ -41,8 +40,8 @@ def gather(pairs: PairPieces, rows: np.ndarray, table: torch.Tensor, config: Tra
     negatives = None
     if config.objective == "margin":
         with torch.inference_mode():
-            vectors = [normalize(_sums(table, pieces), dim=1) for pieces in (source, target)]
-            negatives = hardest_negatives(vectors[0], vectors[1], false_negatives(*groups))
+            source_units, target_units = (normalise(_sums(table, pieces))[0] for pieces in (source, target))
+            negatives = hardest_negatives(source_units, target_units, false_negatives(*groups))
     return MegaBatch(source, target, groups[0], groups[1], negatives)
 
 
@@ -51,17 +50,16 @@ def train_minibatch(
 ) -> float:
     """One step on the pairs `rows` of a mega-batch, negatives encoded again with gradient; returns the loss."""
     bags = _drop(_bags(mega, rows), config, step)
-    ids, offsets = _tensor(bags.ids, adam.table), _tensor(bags.offsets, adam.table)
-    lengths = _tensor(bags.lengths, adam.table)[:, None]
-    vectors = bag_sums(adam.table, ids, offsets).div_(lengths).requires_grad_()
+    # The mean and the sum of a bag have the same direction, so the loss needs only the sum.
+    units, norms = normalise(_sums(adam.table, bags))
     size = len(mega.source_groups[rows])
-    loss = _loss(mega, rows, vectors.view(-1, size, vectors.shape[1]), config)
-    (by_mean,) = torch.autograd.grad(loss, vectors)
-    touched, gradient = row_gradient(bags, by_mean.div_(lengths))
+    loss, gradient = _loss(mega, rows, units.view(-1, size, units.shape[1]), config)
+    by_sum = through_normalisation(gradient.view_as(units), units, norms)
+    touched, slope = row_gradient(bags, by_sum)
     if config.grad_clip is not None:
-        gradient.mul_(torch.clamp(config.grad_clip / (gradient.norm() + 1e-6), max=1.0))
-    adam.step(touched, gradient, learning_rate)
-    return float(loss.detach())
+        slope.mul_(torch.clamp(config.grad_clip / (slope.norm() + 1e-6), max=1.0))
+    adam.step(touched, slope, learning_rate)
+    return loss
 
 
 def row_gradient(bags: Pieces, by_sum: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,12 +101,12 @@ def _drop(bags: Pieces, config: TrainConfig, step: int) -> Pieces:
     return bags.select(keep | (left == 0)[owner])
 
 
-def _loss(mega: MegaBatch, rows: slice, vectors: torch.Tensor, config: TrainConfig) -> torch.Tensor:
+def _loss(mega: MegaBatch, rows: slice, units: torch.Tensor, config: TrainConfig) -> tuple[float, torch.Tensor]:
     if mega.negatives is None:
         excluded = false_negatives(mega.source_groups[rows], mega.target_groups[rows])
-        return softmax_loss(vectors, config.scale, excluded)
+        return softmax_loss(units, config.scale, excluded)
     has_negative = np.stack([negative[rows] != NO_NEGATIVE for negative in mega.negatives])
-    return margin_loss(vectors, config.delta, _tensor(has_negative, vectors))
+    return margin_loss(units, config.delta, _tensor(has_negative, units))
 
 
 def _sums(table: torch.Tensor, pieces: Pieces) -> torch.Tensor:

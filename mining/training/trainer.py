@@ -177,7 +177,9 @@ class _Run:
             left = min(left, 60 * self.config.minutes - self.seconds())
         mega_batch = -(-mega_pairs // self.config.batch)
         self.report(
-            Progress("vectors", state.pairs, state.step, state.epoch, state.loss, rate, mega_batch, fraction, max(left, 0.0))
+            Progress(
+                "vectors", state.pairs, state.step, state.epoch, state.loss, rate, mega_batch, fraction, max(left, 0.0)
+            )
         )
 
     def save(self) -> None:

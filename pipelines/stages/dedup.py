@@ -48,7 +48,10 @@ def _check_ids(step: Step) -> None:
     again = np.flatnonzero(first != np.arange(len(first)))
     if len(again):
         i = again[np.lexsort((positions[again], chunks[again]))[0]]
-        places = _place(step, int(chunks[first[i]]), int(positions[first[i]])), _place(step, int(chunks[i]), int(positions[i]))
+        places = (
+            _place(step, int(chunks[first[i]]), int(positions[first[i]])),
+            _place(step, int(chunks[i]), int(positions[i])),
+        )
         raise InputError(
             f"{places[1]}: this id stands twice on the {step.params['side']} side, first at {places[0]}; "
             f"give every row its own id ({len(again)} such rows in this part of the ids)"

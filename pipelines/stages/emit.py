@@ -83,7 +83,9 @@ def _candidates(step: Step, outputs: Outputs) -> int:
             their_lists = ShardedArray([lists["id"] for lists in other.lists], other.firsts, other.rows)
             for first, lists in zip(own.firsts, own.lists, strict=True):
                 for start in range(0, len(lists), _ROWS):
-                    yield _candidate_block(step, (own, other), their_lists, lists[start : start + _ROWS], first + start, forward)
+                    yield _candidate_block(
+                        step, (own, other), their_lists, lists[start : start + _ROWS], first + start, forward
+                    )
 
     return write_parquet(outputs.path("candidates.parquet"), CANDIDATES_SCHEMA, blocks())
 
@@ -103,6 +105,7 @@ def _candidate_block(
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `what` (``matched`` or ``candidates``), both sides' `rows` and `firsts`, `k`, `margin`; execution: the files."""
+    """Params: `what` (``matched`` or ``candidates``), both sides' `rows` and `firsts`, `k`, `margin`; execution: the
+    files."""
     work = {"matched": _matched, "candidates": _candidates}[step.params["what"]]
     return {"rows": work(step, outputs)}

@@ -28,4 +28,3 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
             pairs[:] = np.memmap(body, CANDIDATE, "r", shape=(count,))
             pairs.flush()
     return {"pairs": count}
-

@@ -47,11 +47,18 @@ def _states(step: Step, side: str) -> ShardedArray:
     extracted = np.ones(len(pairs), dtype=bool) if limit is None else pairs["score"] >= limit
     states[pairs[side][~extracted]] = BELOW
     states[pairs[side][extracted]] = ""
-    return ShardedArray([states[start:stop] for start, stop in zip(firsts, [*firsts[1:], rows], strict=True)], firsts, rows)
+    return ShardedArray(
+        [states[start:stop] for start, stop in zip(firsts, [*firsts[1:], rows], strict=True)], firsts, rows
+    )
 
 
 def _chunk_ledger(
-    side: str, table: pa.Table, keep: NDArray[np.bool_], duplicates: NDArray[Any], kept_ids: list[str], states: NDArray[Any]
+    side: str,
+    table: pa.Table,
+    keep: NDArray[np.bool_],
+    duplicates: NDArray[Any],
+    kept_ids: list[str],
+    states: NDArray[Any],
 ) -> pa.Table:
     """The unused rows of one chunk: reason of the reader, duplicate, or the state of the kept row."""
     reasons = np.array(table.column("reason").to_pylist(), dtype=object)
@@ -113,5 +120,6 @@ def _dropped(step: Step, outputs: Outputs) -> dict[str, Any]:
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `what` (``pairs`` or ``dropped``), `threshold`; execution: the files of both sides, `matched`, `pairs`."""
+    """Params: `what` (``pairs`` or ``dropped``), `threshold`; execution: the files of both sides, `matched`,
+    `pairs`."""
     return {"pairs": _pairs, "dropped": _dropped}[step.params["what"]](step, outputs)

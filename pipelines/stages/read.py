@@ -1,6 +1,7 @@
 """Read one input file: row rules, chunks of bounded size, and the keys by which duplicates are found.
 
-Each chunk is a Parquet file of all its rows, usable or not, and two sorted arrays of keys: of its texts and of its ids.
+Each chunk is a Parquet file of all its rows, usable or not, and two sorted arrays of keys: of its texts and of its
+ids.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,18 @@ from pipelines.stages.search import NEIGHBOUR, as_neighbours
 
 
 def other_means(step: Step) -> ShardedArray:
-    """The neighbour means of the other side; params `other_firsts` and `other_rows` say where its shards begin and end."""
+    """The neighbour means of the other side; params `other_firsts` and `other_rows` say where its shards begin and
+    end."""
     limits = [*step.params["other_firsts"], step.params["other_rows"]]
     paths = [path for path in step.inputs if path.endswith(".means.npy")][1:]
-    sizes = [stop - start for start, stop in zip(limits[:-1], limits[1:], strict=True)]
+    sizes = [stop - start for start, stop in itertools.pairwise(limits)]
     parts = [open_array(step.path(path), np.float64, (size,)) for path, size in zip(paths, sizes, strict=True)]
     return ShardedArray(parts, step.params["other_firsts"], step.params["other_rows"])
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `side`, `margin`, `first`, `rows`, `k`, the other side's shards; inputs: own lists and means, other means."""
+    """Params: `side`, `margin`, `first`, `rows`, `k`, the other side's shards; inputs: own lists and means, other
+    means."""
     rows, k, first = step.params["rows"], step.params["k"], step.params["first"]
     lists_path, means_path, *_ = step.inputs
     lists = as_neighbours(open_array(step.path(lists_path), NEIGHBOUR, (rows, k)))

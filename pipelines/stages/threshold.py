@@ -11,7 +11,8 @@ from pipelines.stages.output import write_ledger
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Execution: `gold` and `matched` (paths), and what the ledger needs, since duplicates stand for the id that was kept."""
+    """Execution: `gold` and `matched` (paths), and what the ledger needs, since duplicates stand for the id that was
+    kept."""
     path = outputs.path("duplicates.parquet")
     write_ledger(step, path, used=False)
     result = evaluate_pairs(

@@ -1,4 +1,5 @@
-"""Train an empty FAISS index on a sample of one side. The sample is chosen by row number, so shards do not change it."""
+"""Train an empty FAISS index on a sample of one side. The sample is chosen by row number, so shards do not change
+it."""
 
 from __future__ import annotations
 
