@@ -1,4 +1,5 @@
 """Bitext mining as a library: arrays and Arrow in, arrays and Arrow out, no engine.
+
 `mine` finds the translations between two lists of sentences; `load_encoder` opens the model that it needs.
 """
 

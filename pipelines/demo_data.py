@@ -10,6 +10,8 @@ from typing import NamedTuple
 from mining.corpus import dedup_key
 
 ROLES = ("aligned", "source_only", "target_only")
+LETTERS_SHARE = 0.7
+"""Least share of letters and spaces among the characters of a sentence."""
 
 
 class Pair(NamedTuple):
@@ -32,27 +34,30 @@ def letters_key(text: str) -> bytes:
 
     >>> letters_key("Delete 3 files?") == letters_key("delete %d files")
     False
-    >>> letters_key("Delete 3 files?") == letters_key("delete files") True
+    >>> letters_key("Delete 3 files?") == letters_key("delete files")
+    True
     """
     words = "".join(char if char.isalpha() else " " for char in text.lower())
     return dedup_key(words)
 
 
 def clean_pairs(pairs: Iterable[Sequence[str]], max_words: int = 60) -> list[Pair]:
-    """Distinct pairs in order of first occurrence, white space runs made one space.
+    """Distinct pairs (by `letters_key` of both sides) in order of first occurrence, white space runs made one space.
 
-    Left out are pairs without letters on a side, pairs left untranslated (both sides equal up to `letters_key`), and
-    those with more than `max_words` words on a side, which are paragraphs rather than sentences.
+    Left out are pairs with a side that is not mostly words (code, patterns), with a side of more than `max_words` words
+    (a paragraph rather than a sentence), and pairs left untranslated (both sides equal by `letters_key`).
     """
     kept: dict[tuple[bytes, bytes], Pair] = {}
-    nothing = letters_key("")
     for source, target in pairs:
         pair = Pair(" ".join(source.split()), " ".join(target.split()))
         keys = letters_key(pair.source), letters_key(pair.target)
-        if nothing in keys or keys[0] == keys[1] or max(len(text.split()) for text in pair) > max_words:
-            continue
-        kept.setdefault(keys, pair)
+        if keys[0] != keys[1] and all(_is_words(text) and len(text.split()) <= max_words for text in pair):
+            kept.setdefault(keys, pair)
     return list(kept.values())
+
+
+def _is_words(text: str) -> bool:
+    return bool(text) and sum(char.isalpha() or char == " " for char in text) >= LETTERS_SHARE * len(text)
 
 
 def split_pairs(pairs: Sequence[Pair], hidden: int, min_words: int, seed: int) -> tuple[list[Pair], list[Pair]]:
@@ -81,14 +86,14 @@ def hide(pairs: Sequence[Pair], seed: int, source_prefix: str = "en", target_pre
     """
     drawn = sorted(pairs, key=lambda pair: _draw(pair, seed))
     roles = {pair: ROLES[place % len(ROLES)] for place, pair in enumerate(drawn)}
-    sides = []
+    sides: list[list[tuple[str, str]]] = []
     for side, left_out, prefix in ((0, "target_only", source_prefix), (1, "source_only", target_prefix)):
         texts = [pair[side] for pair, role in roles.items() if role != left_out]
         shuffled = sorted(texts, key=lambda text: _digest(f"{seed} {prefix} {text}"))
         sides.append([(f"{prefix}-{place:06d}", text) for place, text in enumerate(shuffled, 1)])
     source_ids, target_ids = ({text: row_id for row_id, text in rows} for rows in sides)
     gold = [(source_ids[p.source], target_ids[p.target]) for p, role in roles.items() if role == "aligned"]
-    return Task(*sides, sorted(gold))
+    return Task(sides[0], sides[1], sorted(gold))
 
 
 def _digest(text: str) -> bytes:

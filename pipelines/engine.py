@@ -60,18 +60,31 @@ def pipeline_options(settings: RunnerSettings, steps: int) -> PipelineOptions:
     return PipelineOptions(flags)
 
 
-def run_pipeline(stage: str, steps: Sequence[Step], settings: RunnerSettings) -> None:
-    """One Beam pipeline: ``Create | Reshuffle | ParDo`` over shard specs, the subset that every runner has."""
+def stage_work(stage: str, settings: RunnerSettings) -> beam.PTransform:
+    """The ParDo of a stage, with Beam's resource hint where the configuration asks for accelerators."""
     work: beam.PTransform = beam.ParDo(DoStep())
     if settings.accelerator and stage in ACCELERATED:
         work = work.with_resource_hints(accelerator=settings.accelerator)
-    with beam.Pipeline(options=pipeline_options(settings, len(steps))) as pipeline:
-        _ = (
-            pipeline
-            | f"{stage}: shard specs" >> beam.Create(list(steps), reshuffle=False)
-            | f"{stage}: spread" >> beam.Reshuffle()
-            | f"{stage}: work" >> work
-        )
+    return work
+
+
+def run_pipeline(stage: str, steps: Sequence[Step], settings: RunnerSettings) -> None:
+    """One Beam pipeline: ``Create | Reshuffle | ParDo`` over shard specs, the subset that every runner has."""
+    pipeline = beam.Pipeline(options=pipeline_options(settings, len(steps)))
+    _ = (
+        pipeline
+        | f"{stage}: shard specs" >> beam.Create(list(steps), reshuffle=False)
+        | f"{stage}: spread" >> beam.Reshuffle()
+        | f"{stage}: work" >> stage_work(stage, settings)
+    )
+    result = pipeline.run()
+    try:
+        result.wait_until_finish()
+    finally:
+        # The Dask runner opens a client for each pipeline and leaves it open.
+        client = getattr(result, "client", None)
+        if client is not None:
+            client.close()
 
 
 class Engine:

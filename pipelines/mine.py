@@ -17,6 +17,7 @@ from mining.api import check_k
 from mining.config import MineConfig
 from mining.encoder import load_encoder
 from mining.errors import InputError, UsageError
+from mining.pairs import TEMPORARY
 from pipelines.artefacts import Marker, write_json
 from pipelines.engine import Engine
 from pipelines.plan import SIDES, Plan, Side
@@ -53,8 +54,9 @@ class MineRun:
         encoder = load_encoder(self.config.model, self.config.encode.device)
         model, dim = encoder.hash, encoder.dim
         del encoder
-        manifest = self.folder / "manifest.json"
-        write_json(manifest, {"complete": False})
+        for leftover in self.folder.glob(f"*{TEMPORARY}*"):
+            leftover.unlink()
+        write_json(self.folder / "manifest.json", {"complete": False})
         self._shard()
         self._encode(model)
         self._search(dim)
@@ -113,6 +115,9 @@ class MineRun:
         outputs = engine.run("output", plan.output(self.sides, matched, emitted[0], threshold))
         facts = self._facts(matched, outputs, threshold, origin)
         (metrics,) = engine.run("metrics", plan.metrics(emitted, outputs[1], threshold, facts))
+        if len(emitted) == 1:
+            # An earlier configuration wanted candidates; these would be another run's.
+            (self.folder / "candidates.parquet").unlink(missing_ok=True)
         pairs = outputs[0].info["pairs"]
         result = MineResult(self.folder, pairs, threshold, metrics.info, engine.report)
         return result, [*outputs, *emitted[1:], metrics]

@@ -13,6 +13,9 @@ import typer
 if TYPE_CHECKING:
     from mining.training import Progress
 
+WIDTH = 100
+"""Characters of a sentence that are shown."""
+
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the data, the model and the runs.")] = Path(
@@ -32,21 +35,21 @@ def demo(
 
     `bitext demo --output demo-run`
     """
-    from pipelines.demo import examples, installed_catalogues, prepare, read_pairs, train_model, tune_and_test
+    from pipelines import demo as job
 
     started = time.monotonic()
-    catalogues = installed_catalogues()
-    pairs = read_pairs(catalogues.values())
-    prepared = prepare(output, pairs)
+    catalogues = job.installed_catalogues()
+    pairs = job.read_pairs(catalogues.values())
+    prepared = job.prepare(output, pairs, job.HIDDEN_PAIRS)
     typer.echo(f"{len(pairs):,} distinct pairs from the catalogues of {', '.join(catalogues)}")
     for name, (sources, targets, gold) in prepared.tasks.items():
         typer.echo(f"{name}: {gold:,} translations hidden among {sources:,} English and {targets:,} German sentences")
     typer.echo(f"training on the other {prepared.training:,} pairs")
     with _shown() as report:
-        train_model(output, report)
+        job.train_model(output, job.TRAINING, report)
     typer.echo(f"mining dev to tune the threshold, then test with it ({time.monotonic() - started:.0f} s so far)")
-    result = tune_and_test(output)
-    _show_examples(examples(output))
+    result = job.tune_and_test(output)
+    _show_examples(job.examples(output))
     _show_result(result, time.monotonic() - started)
     typer.echo(f"{result.pairs:,} mined pairs: {result.folder / 'pairs.tsv'}")
 
@@ -63,9 +66,12 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
 
 
 def _show_examples(pairs: list[Any]) -> None:
+    from textwrap import shorten
+
     typer.echo("\nfive mined pairs of test, from the best score to the worst (+ right, - wrong):")
     for pair in pairs:
-        typer.echo(f"  {'+' if pair.correct else '-'} {pair.score:.3f}  {pair.source}\n           {pair.target}")
+        source, target = (shorten(text, WIDTH, placeholder=" …") for text in (pair.source, pair.target))
+        typer.echo(f"  {'+' if pair.correct else '-'} {pair.score:.3f}  {source}\n           {target}")
 
 
 def _show_result(result: Any, seconds: float) -> None:

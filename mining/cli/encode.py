@@ -14,7 +14,7 @@ from mining.errors import UsageError
 
 def encode(
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="INPUT...", help="Files, globs or gettext:PACKAGE:LANG.")
+        list[str] | None, typer.Argument(metavar="INPUT...", help="Files, globs or gettext:NAME:LANG.")
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Model folder, as `bitext train` writes it.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ def train(
         Path | None, typer.Option("--config", "-c", help="YAML of the settings; flags override it.")
     ] = None,
     bitext: Annotated[
-        list[str] | None, typer.Option(help=f"Bitext: path, glob or gettext:PACKAGE:LANG ({_MANY}).")
+        list[str] | None, typer.Option(help=f"Bitext: path, glob or gettext:NAME:LANG ({_MANY}).")
     ] = None,
     form: Annotated[
         str | None, typer.Option("--format", help="auto, text, tsv, jsonl, parquet, tmx or gettext.")
@@ -98,6 +99,9 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _run(config: Path | None, flags: dict[str, Any]) -> None:
+    # Threads that spin while they wait make a training several times slower on a machine with other work to do. torch
+    # reads this when it is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from mining.encoder import load_encoder
     from mining.settings import override, read_yaml, validate
     from mining.training import TrainConfig, is_trained

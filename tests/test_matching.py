@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mining.matching import (
+    BACKWARD,
+    BOTH,
+    CANDIDATE,
+    FORWARD,
+    best_candidates,
+    greedy,
+    greedy_reference,
+    match,
+    sort_candidates,
+)
+
+SIDE = 6
+edges = st.lists(
+    st.tuples(st.integers(0, SIDE - 1), st.integers(0, SIDE - 1), st.sampled_from([0.5, 1.0, 1.5, 2.0])),
+    unique_by=lambda edge: edge[:2],
+)
+
+
+def candidates(rows, direction=FORWARD):
+    table = np.zeros(len(rows), dtype=CANDIDATE)
+    for i, (source, target, score) in enumerate(rows):
+        table[i] = (source, target, score, 0.5, 1, direction)
+    return sort_candidates(table)
+
+
+def pairs(blocks):
+    return [(int(row["source"]), int(row["target"])) for block in blocks for row in block]
+
+
+@given(edges)
+def test_greedy_in_rounds_equals_one_by_one(rows):
+    table = candidates(rows)
+    flags = [np.zeros(SIDE, dtype=bool) for _ in range(4)]
+    fast = greedy(table["source"], table["target"], *flags[:2])
+    slow = greedy_reference(table["source"], table["target"], *flags[2:])
+    assert fast.tolist() == slow.tolist()
+    assert flags[0].tolist() == flags[2].tolist()
+    assert flags[1].tolist() == flags[3].tolist()
+
+
+@given(
+    edges, edges, st.integers(1, 40), st.integers(1, 4), st.sampled_from(["forward", "backward", "intersection", "max"])
+)
+def test_bands_and_runs_never_change_the_pairs(forward, backward, band, parts, strategy):
+    scores = {edge[:2]: edge[2] for edge in backward}
+    forward = [(s, t, scores.get((s, t), score)) for s, t, score in forward]
+    whole = [candidates(forward, FORWARD), candidates(backward, BACKWARD)]
+    split = [candidates(forward[i::parts], FORWARD) for i in range(parts)] + [whole[1]]
+    once = list(match(whole, strategy, SIDE, SIDE))
+    banded = list(match(split, strategy, SIDE, SIDE, band=band))
+    assert pairs(once) == pairs(banded)
+
+
+def test_strategies_on_a_case_by_hand():
+    forward = candidates([(0, 0, 2.0), (1, 0, 1.5), (2, 2, 1.0)], FORWARD)
+    backward = candidates([(0, 0, 2.0), (1, 1, 1.2), (2, 2, 1.0)], BACKWARD)
+    runs = [forward, backward]
+    assert pairs(match(runs, "forward", 3, 3)) == [(0, 0), (1, 0), (2, 2)]
+    assert pairs(match(runs, "backward", 3, 3)) == [(0, 0), (1, 1), (2, 2)]
+    assert pairs(match(runs, "intersection", 3, 3)) == [(0, 0), (2, 2)]
+    assert pairs(match(runs, "max", 3, 3)) == [(0, 0), (1, 1), (2, 2)]
+    first = next(iter(match(runs, "max", 3, 3)))
+    assert first["direction"].tolist() == [BOTH, BACKWARD, BOTH]
+
+
+def test_ties_go_to_the_lower_rows():
+    runs = [candidates([(1, 0, 1.0), (0, 1, 1.0), (0, 0, 1.0), (1, 1, 1.0)])]
+    assert pairs(match(runs, "max", 2, 2)) == [(0, 0), (1, 1)]
+
+
+def test_best_candidate_is_the_best_by_margin_not_by_cosine():
+    best = best_candidates(
+        rows=np.array([7]),
+        neighbours=np.array([[3, 5]]),
+        cosines=np.array([[0.9, 0.8]], dtype=np.float32),
+        own_means=np.array([0.85]),
+        other_means=np.array([[0.95, 0.4]]),
+        margin="ratio",
+        direction=BACKWARD,
+    )
+    assert best[["source", "target", "rank", "direction"]].tolist() == [(5, 7, 2, BACKWARD)]
+
+
+def test_rows_without_neighbours_give_no_candidate():
+    lists = np.full((2, 3), -1), np.full((2, 3), -np.inf, dtype=np.float32)
+    assert len(best_candidates(np.arange(2), *lists, np.zeros(2), np.zeros((2, 3)), "ratio", FORWARD)) == 0
+    assert list(match([], "max", 0, 0)) == []
+
+
+def test_unknown_strategy_is_named():
+    with pytest.raises(ValueError, match="unknown strategy 'mutual'"):
+        list(match([], "mutual", 1, 1))

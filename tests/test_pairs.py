@@ -1,0 +1,81 @@
+import json
+import lzma
+
+import pyarrow as pa
+import pytest
+
+from mining.errors import InputError, UsageError
+from mining.pairs import GROUP_ROWS, PAIRS_SCHEMA, read_pairs_file, read_parquet, write_parquet, write_tsv
+
+
+def table(rows: int, text: str = "a text") -> pa.Table:
+    row = {"score": 1.25, "cosine": 0.5, "source_mean": 0.4, "target_mean": 0.4, "rank": 1, "direction": "both"}
+    row |= {"source_text": text, "target_text": "Ein Text", "source_occurrences": 1, "target_occurrences": 2}
+    return pa.Table.from_pylist(
+        [{**row, "source_id": f"s{i}", "target_id": f"t{i}"} for i in range(rows)], schema=PAIRS_SCHEMA
+    )
+
+
+def test_parquet_bytes_do_not_depend_on_the_blocks(tmp_path):
+    whole = table(GROUP_ROWS + 500)
+    write_parquet(tmp_path / "a.parquet", PAIRS_SCHEMA, [whole])
+    write_parquet(tmp_path / "b.parquet", PAIRS_SCHEMA, [whole.slice(i, 999) for i in range(0, len(whole), 999)])
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    assert read_pairs_file(tmp_path / "a.parquet").equals(whole)
+
+
+def test_tsv_replaces_what_would_break_it_and_parquet_keeps_it(tmp_path):
+    odd = table(1, "a\tb\nc\rd\u2028e")
+    write_tsv(tmp_path / "a.tsv", PAIRS_SCHEMA, [odd])
+    lines = (tmp_path / "a.tsv").read_bytes().decode().split("\n")
+    assert len(lines) == 3
+    assert lines[1].split("\t")[8] == "a b c d\u2028e"
+    assert lines[1].split("\t")[0] == "1.250000"
+    write_parquet(tmp_path / "a.parquet", PAIRS_SCHEMA, [odd])
+    assert read_pairs_file(tmp_path / "a.parquet").column("source_text").to_pylist() == ["a\tb\nc\rd\u2028e"]
+
+
+def test_tsv_and_jsonl_come_back(tmp_path):
+    pairs = table(3)
+    write_tsv(tmp_path / "a.tsv", PAIRS_SCHEMA, [pairs])
+    assert read_pairs_file(tmp_path / "a.tsv").equals(pairs)
+    with lzma.open(tmp_path / "a.jsonl.xz", "wt", encoding="utf-8") as out:
+        out.writelines(json.dumps(row) + "\n" for row in pairs.to_pylist())
+    assert read_pairs_file(tmp_path / "a.jsonl.xz").equals(pairs)
+
+
+def test_no_pairs_are_a_file_too(tmp_path):
+    for path in (tmp_path / "a.tsv", tmp_path / "a.parquet"):
+        (write_tsv if path.suffix == ".tsv" else write_parquet)(path, PAIRS_SCHEMA, [])
+        assert len(read_pairs_file(path)) == 0
+
+
+def test_an_error_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("old", encoding="utf-8")
+
+    def blocks():
+        yield table(1)
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError):
+        write_tsv(path, PAIRS_SCHEMA, blocks())
+    assert path.read_text(encoding="utf-8") == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.tsv"]
+
+
+def test_faulty_files_are_named(tmp_path):
+    with pytest.raises(UsageError, match=r"none.tsv: no such file of pairs"):
+        read_pairs_file(tmp_path / "none.tsv")
+    (tmp_path / "x.csv").write_text("a", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"pairs are read from .parquet, .tsv or .jsonl"):
+        read_pairs_file(tmp_path / "x.csv")
+    (tmp_path / "x.tsv").write_text("score\tcosine\n1\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"x.tsv:2: 1 columns where the first line names 2"):
+        read_pairs_file(tmp_path / "x.tsv")
+    (tmp_path / "y.tsv").write_text("score\n1\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="column 'cosine' is missing; its columns are score"):
+        read_pairs_file(tmp_path / "y.tsv")
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        read_parquet(tmp_path / "x.parquet")
