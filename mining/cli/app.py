@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from mining.cli import encode, evaluate, mine, score, train
+from mining.cli import demo, encode, evaluate, mine, score, train
 from mining.errors import BitextError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("train")(train.train)
 app.command("encode")(encode.encode)
 app.command("score")(score.score)
 app.add_typer(evaluate.app, name="evaluate")
+app.command("demo")(demo.demo)
 
 
 @app.callback()

@@ -18,15 +18,15 @@ def _corpus(path: list[str] | None, form: str | None, columns: str | None, text:
 
 def mine(
     config: Annotated[str | None, typer.Option(help="YAML file with the settings below; flags override it.")] = None,
-    source: Annotated[
-        list[str] | None, typer.Option(help="Source sentences: path, glob or gettext:PACKAGE:LANG.")
-    ] = None,
+    source: Annotated[list[str] | None, typer.Option(help="Source sentences: path, glob or gettext:NAME:LANG.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Target sentences, likewise.")] = None,
     model: Annotated[str | None, typer.Option(help="Model folder made by `bitext train`.")] = None,
     output: Annotated[
         str | None, typer.Option(help="Run folder; the same command goes on where it was stopped.")
     ] = None,
-    gold: Annotated[str | None, typer.Option(help="Gold pairs, id<TAB>id: tune the threshold and evaluate.")] = None,
+    gold: Annotated[
+        str | None, typer.Option(help="Gold pairs (source id, tab, target id): tune the threshold and evaluate.")
+    ] = None,
     format: Annotated[
         str | None, typer.Option(help="Format of both sides: text, tsv, jsonl, parquet, tmx, gettext.")
     ] = None,
@@ -53,13 +53,13 @@ def mine(
 ) -> None:
     """Find the pairs of sentences that translate each other in two piles, score them, and write them out.
 
-    Examples:
+    **Examples**
 
-        bitext mine --source news.de --target news.en --model model --output run
+    `bitext mine --source news.de.txt --target news.en.txt --model model --output run`
 
-        bitext mine --source de.tsv --target en.tsv --columns id,text --gold gold.tsv --model model --output run
+    `bitext mine --source de.tsv --target en.tsv --columns id,text --gold gold.tsv --model model --output run`
 
-        bitext mine --config configs/bucc.yaml --margin distance --strategy intersection
+    `bitext mine --config configs/bucc.yaml --margin distance --strategy intersection`
     """
     from mining.config import MineConfig
     from mining.settings import override, read_yaml, validate

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from pydantic import Field
+
 from mining.corpus import CorpusSpec, Row, list_inputs, read_rows
 from mining.encoder.base import Encoder
 from mining.encoder.model_folder import load_encoder
@@ -27,7 +29,7 @@ class EncodeConfig(Settings):
     model: str
     out: str
     dtype: Literal["float32", "float16"] = "float32"
-    threads: int = 0
+    threads: int = Field(default=0, ge=0)
     device: str = "cpu"
 
 

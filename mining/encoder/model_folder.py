@@ -116,7 +116,7 @@ def load_encoder(path: str | Path, device: str = "cpu") -> Encoder:
             f"{folder}: the files do not belong together: they hash to {found} but {CONFIG_FILE} says "
             f"{config['hash']}; copy the whole folder again, or train again"
         )
-    return SpEncoder(table.to(_device(device)), tokenizer, found, config)
+    return SpEncoder(table.to(resolve_device(device)), tokenizer, found, config)
 
 
 def _check_folder(folder: Path) -> None:
@@ -164,7 +164,8 @@ def _check_fit(folder: Path, config: Mapping[str, Any], table: torch.Tensor, tok
         raise UsageError(f"{table_path} has dimension {dim} but {config_path} says dim {config['dim']}; {mend}")
 
 
-def _device(name: str) -> torch.device:
+def resolve_device(name: str) -> torch.device:
+    """The device called `name`; raises UsageError when it is unknown or not there."""
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -20,7 +20,15 @@ import torch
 
 from mining.corpus import file_hash, list_inputs
 from mining.encoder.averaging import torch_threads
-from mining.encoder.model_folder import CONFIG_FILE, PIECES_FILE, TABLE_FILE, read_config, replace_file, save_model
+from mining.encoder.model_folder import (
+    CONFIG_FILE,
+    PIECES_FILE,
+    TABLE_FILE,
+    read_config,
+    replace_file,
+    resolve_device,
+    save_model,
+)
 from mining.errors import UsageError
 from mining.training.adam import RowAdam
 from mining.training.config import TrainConfig
@@ -65,9 +73,10 @@ def train(config: TrainConfig, report: Report | None = None) -> Path:
     (mend: ``overwrite``) or in which another training runs, InputError for a bitext without usable pairs.
     """
     folder = Path(config.model)
+    identity = _identity(config)
+    resolve_device(config.device)
     _make(folder)
     with _lock(folder), torch_threads(config.threads):
-        identity = _identity(config)
         if not _admit(folder, config, identity):
             return folder
         started = time.monotonic()
@@ -249,7 +258,10 @@ def _admit(folder: Path, config: TrainConfig, identity: str) -> bool:
     if begun:
         if begun.get("identity") == identity:
             return True
-        raise UsageError(f"{folder}: holds an unfinished training that differs in {_difference(begun, config)}; {mend}")
+        if (checkpoint / PIECES_FILE).exists():
+            raise UsageError(
+                f"{folder}: holds an unfinished training that differs in {_difference(begun, config)}; {mend}"
+            )
     foreign = sorted(path.name for path in folder.iterdir() if path.name != CHECKPOINT_FOLDER)
     if foreign:
         raise UsageError(f"{folder}: not empty (it holds {foreign[0]}); name another folder with --model")

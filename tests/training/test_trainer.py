@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mining.encoder import load_encoder
-from mining.errors import UsageError
+from mining.errors import InputError, UsageError
 from mining.training import Progress, TrainConfig, is_trained, train
 from mining.training.trainer import CHECKPOINT_FOLDER
 
@@ -130,6 +130,25 @@ def test_unfinished_training_of_another_configuration_is_refused(settings: dict[
         train(TrainConfig.model_validate(settings), kill_at(3))
     with pytest.raises(UsageError, match="unfinished training that differs in delta, seed"):
         train(TrainConfig.model_validate({**settings, "seed": 2, "delta": 0.5}))
+
+
+def test_faulty_settings_leave_nothing_in_the_way(settings: dict[str, Any]) -> None:
+    faulty = {**settings, "bitext": {**settings["bitext"], "columns": ["source", "target"]}}
+    with pytest.raises(InputError, match=r"pairs\.tsv, line 1"):
+        train(TrainConfig.model_validate(faulty))
+    assert load_encoder(train(TrainConfig.model_validate(settings))).dim == 16
+
+
+def test_missing_bitext_makes_no_folder(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"absent\.tsv"):
+        train(TrainConfig.model_validate({**settings, "bitext": {"path": str(tmp_path / "absent.tsv")}}))
+    assert not Path(settings["model"]).exists()
+
+
+@pytest.mark.parametrize("device", ["tpu", "nonsense"])
+def test_unknown_device_is_refused(settings: dict[str, Any], device: str) -> None:
+    with pytest.raises(UsageError, match=device):
+        train(TrainConfig.model_validate({**settings, "device": device}))
 
 
 def test_overwrite_goes_on_with_the_same_unfinished_training(settings: dict[str, Any]) -> None:
