@@ -14,7 +14,6 @@ REQUIREMENTS = [
     "defusedxml>=0.7.1",
     "numpy>=1.26,<2.5",
     "polib>=1.2",
-    "psutil>=5.9",
     "pyarrow>=18,<26",
     "pydantic>=2.8",
     "PyYAML>=6.0.1",
@@ -23,10 +22,10 @@ REQUIREMENTS = [
     "sentencepiece>=0.2.0",
     "torch>=2.5",
     "typer>=0.15",
-    "zstandard>=0.22",
 ]
 
 # faiss-cpu and faiss-gpu own the same module: install [cpu] or [gpu], never both.
+# faiss-gpu is built for CUDA 12.
 CPU = ["faiss-cpu>=1.9"]
 GPU = ["faiss-gpu>=1.15"]
 DASK = ["dask>=2024.8", "distributed>=2024.8"]
@@ -43,8 +42,8 @@ DEMO = [
     "wagtail>=6.4",
 ]
 
-TEST = [*DASK, "hypothesis>=6.100", "pytest>=8"]
-DEV = ["mypy>=1.14", "ruff>=0.9", "types-PyYAML", "types-defusedxml", "types-polib", "types-psutil"]
+TEST = [*DASK, "hypothesis>=6.100", "pytest>=8", "zstandard>=0.22"]
+DEV = ["mypy>=1.14", "ruff>=0.9", "types-PyYAML", "types-defusedxml", "types-polib"]
 
 setup(
     name="bitext-miner",

@@ -94,7 +94,7 @@ def hardest_negatives(
     order = np.argsort(rows, kind="stable")
     rows, columns = rows[order], columns[order]
     of_source = np.empty(n, np.int64)
-    best_value = torch.full((n,), -torch.inf, device=source.device)
+    best_value = torch.full((n,), -torch.inf, dtype=source.dtype, device=source.device)
     best_row = torch.full((n,), NO_NEGATIVE, dtype=torch.int64, device=source.device)
     for start in range(0, n, rows_a_block):
         stop = min(start + rows_a_block, n)

@@ -243,11 +243,11 @@ def _admit(folder: Path, config: TrainConfig, identity: str) -> bool:
     checkpoint = folder / CHECKPOINT_FOLDER
     begun = _begun(checkpoint)
     finished = (folder / CONFIG_FILE).is_file()
-    if config.overwrite and (finished or begun.get("identity") != identity):
+    if finished:
+        read_config(folder)  # stops here when it is the folder of another program
+    if config.overwrite and (finished or (begun and begun.get("identity") != identity)):
         # An unfinished training of this very configuration is not thrown away: the same command goes on with it.
-        for name in (CONFIG_FILE, TABLE_FILE, PIECES_FILE):
-            (folder / name).unlink(missing_ok=True)
-        shutil.rmtree(checkpoint, ignore_errors=True)
+        _clear(folder)
         begun, finished = {}, False
     mend = "name another folder with --model, or start anew with --overwrite"
     if finished:
@@ -270,6 +270,13 @@ def _admit(folder: Path, config: TrainConfig, identity: str) -> bool:
     facts = {"identity": identity, "config": config.learnt()}
     replace_file(checkpoint / _TRAINING_FILE, json.dumps(facts, indent=2).encode())
     return True
+
+
+def _clear(folder: Path) -> None:
+    """Remove model and checkpoint; what tells that they are ours goes last."""
+    for name in (TABLE_FILE, PIECES_FILE, CONFIG_FILE):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / CHECKPOINT_FOLDER, ignore_errors=True)
 
 
 def _begun(checkpoint: Path) -> dict[str, Any]:

@@ -169,6 +169,17 @@ def test_foreign_folder_is_not_touched(settings: dict[str, Any]) -> None:
     assert files(folder) == {"thesis.txt": b"mine"}
 
 
+def test_model_of_another_program_is_not_overwritten(settings: dict[str, Any]) -> None:
+    folder = Path(settings["model"])
+    folder.mkdir()
+    foreign = {"config.json": b'{"architectures": ["Bert"]}', "model.safetensors": b"weights"}
+    for name, content in foreign.items():
+        (folder / name).write_bytes(content)
+    with pytest.raises(UsageError, match="not a model description of this program"):
+        train(TrainConfig.model_validate({**settings, "overwrite": True}))
+    assert files(folder) == foreign
+
+
 def test_unwritable_folder_is_refused(settings: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be made"):
