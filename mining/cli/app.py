@@ -46,6 +46,11 @@ def main() -> None:
     except BitextError as error:
         typer.secho(f"error: {error}", err=True, fg="red")
         sys.exit(error.exit_code)
+    except OSError as error:
+        # A full disk, a lost mount: no defect of the program, and what is finished stays.
+        where = f"{error.filename}: " if error.filename else ""
+        typer.secho(f"error: {where}{error.strerror or error}", err=True, fg="red")
+        sys.exit(1)
     except KeyboardInterrupt:
         typer.secho("interrupted: run the same command again to go on from here", err=True, fg="red")
         sys.exit(130)
