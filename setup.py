@@ -43,7 +43,7 @@ DEMO = [
 ]
 
 TEST = [*DASK, "hypothesis>=6.100", "pytest>=8", "zstandard>=0.22"]
-DEV = ["mypy>=1.14", "ruff>=0.9", "types-PyYAML", "types-defusedxml", "types-polib"]
+DEV = ["mypy>=1.14", "ruff>=0.9", "types-PyYAML", "types-polib"]
 
 setup(
     name="bitext-miner",

@@ -63,6 +63,20 @@ class Step:
         """Where a failed step leaves its message for the driver, whatever the runner does with exceptions."""
         return Path(self.run, "work", self.stage, f"{self.name}.error.json")
 
+    @property
+    def progress_path(self) -> Path:
+        """Where a long step leaves word of how far it is."""
+        return Path(self.run, "work", self.stage, f"{self.name}.progress")
+
+    def done(self) -> float:
+        """The share of this step that is done, 0 to 1, as far as its worker has told."""
+        if self.marker_path.exists():
+            return 1.0
+        try:
+            return float(self.progress_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return 0.0
+
     def path(self, relative: str) -> str:
         """An input path as it can be opened."""
         return str(Path(self.run, relative))
@@ -120,6 +134,16 @@ class Outputs:
         self.step = step
         self.names: list[str] = []
         self.suffix = f"{TEMPORARY}{os.getpid()}-{time.time_ns()}"
+        self._told = time.monotonic()
+        step.marker_path.parent.mkdir(parents=True, exist_ok=True)
+
+    def report(self, done: float) -> None:
+        """Leave word of the share of the step that is done (0 to 1), twice a second at most."""
+        now = time.monotonic()
+        if now - self._told >= 0.5:
+            self._told = now
+            with replacing(self.step.progress_path) as temporary:
+                Path(temporary).write_text(f"{done:.4f}", encoding="utf-8")
 
     def path(self, name: str) -> str:
         """A temporary path for the output file `name`."""
@@ -137,7 +161,6 @@ class Outputs:
             files[relative] = {"bytes": os.path.getsize(temporary), "hash": file_hash(temporary)}
             os.replace(temporary, final)
         marker = Marker(self.step.key, files, info, cost)
-        self.step.marker_path.parent.mkdir(parents=True, exist_ok=True)
         write_json(self.step.marker_path, vars(marker))
         return marker
 

@@ -103,6 +103,7 @@ class Engine:
         for step in pending:
             step.marker_path.unlink(missing_ok=True)
             step.error_path.unlink(missing_ok=True)
+            step.progress_path.unlink(missing_ok=True)
         if pending:
             with self.progress.stage(label or stage, len(steps), len(steps) - len(pending)) as advance:
                 self._run_watched(stage, pending, advance)
@@ -111,13 +112,13 @@ class Engine:
         self._record(label or stage, steps, pending, markers, time.monotonic() - started)
         return markers
 
-    def _run_watched(self, stage: str, pending: Sequence[Step], advance: Callable[[int], None]) -> None:
+    def _run_watched(self, stage: str, pending: Sequence[Step], advance: Callable[[float], None]) -> None:
         done = threading.Event()
 
         def watch() -> None:
-            # Markers are the one sign of progress that every runner shows.
+            # Files in the run folder are the one sign of progress that every runner shows.
             while not done.wait(0.25):
-                advance(sum(step.marker_path.exists() for step in pending))
+                advance(sum(step.done() for step in pending))
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 
@@ -17,12 +17,13 @@ class Progress:
         self.console = Console(stderr=True, quiet=quiet)
 
     @contextlib.contextmanager
-    def stage(self, label: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
+    def stage(self, label: str, total: int, done: int) -> Iterator[Callable[[float], None]]:
         """A bar over `total` steps of which `done` are finished; yields a function that is told how many more are."""
         columns = (
             TextColumn("{task.description:>12}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            TaskProgressColumn(),
+            TextColumn("of {task.total} steps"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )

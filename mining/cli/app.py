@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 import typer
@@ -41,6 +42,9 @@ def _options(
 
 def main() -> None:
     """Run the program; errors a user can mend end in one line and exit code 2 (usage) or 1 (failed run)."""
+    # Threads that spin while they wait make a training several times slower on a machine with other work to do. torch
+    # and faiss read this when they are loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except BitextError as error:

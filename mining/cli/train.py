@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,9 +98,6 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _run(config: Path | None, flags: dict[str, Any]) -> None:
-    # Threads that spin while they wait make a training several times slower on a machine with other work to do. torch
-    # reads this when it is loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from mining.encoder import load_encoder
     from mining.settings import override, read_yaml, validate
     from mining.training import TrainConfig, is_trained

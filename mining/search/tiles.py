@@ -7,6 +7,7 @@ read of the tile, everything after that is small.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -29,6 +30,10 @@ class Proposer(Protocol):
     def __call__(
         self, source: NDArray[np.float32], target: NDArray[np.float32], count: int
     ) -> tuple[Proposal, Proposal]: ...
+
+
+def _silent(done: float) -> None:
+    """Tell nobody how much is done."""
 
 
 class _Best:
@@ -88,15 +93,22 @@ def _padded(rows: NDArray[np.float32], device: torch.device) -> torch.Tensor:
 
 
 class TorchProposer:
-    """Both directions from one product a tile, on CPU or GPU.
+    """Both directions from one product a tile, on CPU or GPU; `report` is told the share of the work that is done.
 
     `source_tile` × `target_tile` float32 similarities are held at a time. A GPU that runs out of memory gets half
     the tile, down to 256 × 256, before the error is passed on.
     """
 
-    def __init__(self, device: str = "cpu", source_tile: int = 2048, target_tile: int = 8192) -> None:
+    def __init__(
+        self,
+        device: str = "cpu",
+        source_tile: int = 2048,
+        target_tile: int = 8192,
+        report: Callable[[float], None] | None = None,
+    ) -> None:
         self.device = torch.device(device)
         self.source_tile, self.target_tile = source_tile, target_tile
+        self.report = report or _silent
 
     def __call__(
         self, source: NDArray[np.float32], target: NDArray[np.float32], count: int
@@ -131,18 +143,26 @@ class TorchProposer:
                 forward.add(s, values[:left_rows], columns[:left_rows] + t)
                 values, rows = column_top(tile, backward.values.shape[1])
                 backward.add(t, values[:right_rows], rows[:right_rows] + s)
+                self.report((t + right_rows * (s + left_rows) / len(source)) / len(target))
         return forward.proposal(), backward.proposal()
 
 
 class FaissProposer:
     """Both directions by FAISS's brute-force search, tile by tile, on CPU or on one GPU."""
 
-    def __init__(self, device: str = "cpu", source_tile: int = 16_384, target_tile: int = 65_536) -> None:
+    def __init__(
+        self,
+        device: str = "cpu",
+        source_tile: int = 16_384,
+        target_tile: int = 65_536,
+        report: Callable[[float], None] | None = None,
+    ) -> None:
         from mining.search.faiss_index import import_faiss
 
         self.faiss = import_faiss()
         self.device = device
         self.source_tile, self.target_tile = source_tile, target_tile
+        self.report = report or _silent
 
     def _knn(self, queries: NDArray[np.float32], base: NDArray[np.float32], count: int) -> Proposal:
         if self.device == "cpu":
@@ -166,4 +186,5 @@ class FaissProposer:
                 forward.add(s, torch.from_numpy(found.similarities), torch.from_numpy(found.positions) + t)
                 found = self._knn(right, left, min(backward.values.shape[1], len(left)))
                 backward.add(t, torch.from_numpy(found.similarities), torch.from_numpy(found.positions) + s)
+                self.report((t + len(right) * (s + len(left)) / len(source)) / len(target))
         return forward.proposal(), backward.proposal()

@@ -41,6 +41,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
             block, ok = model.encode(batch.column(0).to_pylist(), step.execution["threads"])
             vectors[start : start + len(block)], valid[start : start + len(block)] = to_stored(block), ok
             start += len(block)
+            outputs.report(start / rows)
     vectors.flush()
     with open(outputs.path(f"{step.name}.valid.npy"), "wb") as out:
         np.save(out, valid, allow_pickle=False)

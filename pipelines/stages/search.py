@@ -42,10 +42,10 @@ def read_shard(paths: list[str], first: int, dim: int) -> VectorShard:
     return vector_shard(first, valid, open_array(vectors_path, STORED, (len(valid), dim)))
 
 
-def _proposer(execution: dict[str, Any]) -> Proposer:
+def _proposer(execution: dict[str, Any], outputs: Outputs) -> Proposer:
     if execution["backend"] == "faiss":
-        return FaissProposer(execution["device"])
-    return TorchProposer(execution["device"], execution["source_tile"], execution["target_tile"])
+        return FaissProposer(execution["device"], report=outputs.report)
+    return TorchProposer(execution["device"], execution["source_tile"], execution["target_tile"], outputs.report)
 
 
 def _through_indexes(step: Step, source: VectorShard, target: VectorShard) -> tuple[Neighbours, Neighbours]:
@@ -70,7 +70,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
         if step.params["method"] == "faiss":
             forward, backward = _through_indexes(step, source, target)
         else:
-            forward, backward = search_shards(source, target, step.params["k"], _proposer(step.execution))
+            forward, backward = search_shards(source, target, step.params["k"], _proposer(step.execution, outputs))
     save_neighbours(outputs.path(f"{step.name}.forward.npy"), forward)
     save_neighbours(outputs.path(f"{step.name}.backward.npy"), backward)
     return {"pairs_compared": len(source.vectors) * len(target.vectors)}
