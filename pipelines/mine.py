@@ -15,6 +15,7 @@ import yaml
 from mining import __version__
 from mining.api import check_k
 from mining.config import MineConfig
+from mining.devices import resolve_threads
 from mining.encoder import load_encoder
 from mining.errors import InputError, UsageError
 from mining.pairs import TEMPORARY
@@ -45,13 +46,17 @@ class MineRun:
         self.config = config
         self.folder = Path(config.output).absolute()
         self.engine = Engine(config.runner, progress)
-        workers = config.runner.workers if config.runner.name == "FnApiRunner" else 1
-        self.plan = Plan(config, self.folder, config.runner.threads or max(1, (os.cpu_count() or 1) // workers))
+        threads = config.runner.threads
+        if not threads and config.runner.name == "FnApiRunner":
+            # Elsewhere 0 stands for the cores of the worker, which only the worker knows.
+            threads = max(1, resolve_threads(0) // config.runner.workers)
+        self.plan = Plan(config, self.folder, threads)
         self.sides = [Side(name) for name in SIDES]
 
     def mine(self) -> MineResult:
         """Do what is not done yet."""
-        encoder = load_encoder(self.config.model, self.config.encode.device)
+        # On the CPU, since only the workers need to have the device.
+        encoder = load_encoder(self.config.model)
         model, dim = encoder.hash, encoder.dim
         del encoder
         for leftover in self.folder.glob(f"*{TEMPORARY}*"):

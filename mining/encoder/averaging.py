@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 
-from mining.encoder.pieces import Pieces, resolve_threads
-
-
-@contextmanager
-def torch_threads(threads: int) -> Iterator[None]:
-    """Let torch use `threads` threads (0: all cores) inside the block, and as many as before after it."""
-    before = torch.get_num_threads()
-    wanted = resolve_threads(threads)
-    if wanted == before:
-        yield
-        return
-    torch.set_num_threads(wanted)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+from mining.encoder.pieces import Pieces
 
 
 def bag_sums(table: torch.Tensor, ids: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from mining.devices import resolve_device
 from mining.encoder.base import Encoder
 from mining.encoder.pieces import PieceTokenizer
 from mining.encoder.sp import SpEncoder
@@ -162,16 +163,3 @@ def _check_fit(folder: Path, config: Mapping[str, Any], table: torch.Tensor, tok
         )
     if dim != config["dim"]:
         raise UsageError(f"{table_path} has dimension {dim} but {config_path} says dim {config['dim']}; {mend}")
-
-
-def resolve_device(name: str) -> torch.device:
-    """The device called `name`; raises UsageError when it is unknown or not there."""
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UsageError(f"device '{name}': unknown; use cpu or cuda") from None
-    if device.type not in {"cpu", "cuda"}:
-        raise UsageError(f"device '{name}': not supported; use cpu or cuda")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError(f"device '{name}': this machine or this build of torch has no CUDA; use cpu")
-    return device

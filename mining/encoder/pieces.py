@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
+
+from mining.devices import resolve_threads
 
 WORD_BOUNDARY = "\u2581"
 """The piece sentencepiece writes for a space; it carries no character of the text."""
@@ -43,15 +44,6 @@ class Pieces(NamedTuple):
         """The pieces for which `keep`, (total,) bool, is true."""
         counts = np.concatenate(([0], np.cumsum(keep)))
         return Pieces(self.ids[keep], counts[self.offsets])
-
-
-def resolve_threads(threads: int) -> int:
-    """The number of threads meant by `threads`: 0 stands for every core this process may use."""
-    if threads > 0:
-        return threads
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
 
 
 def check_texts(texts: Sequence[str]) -> None:

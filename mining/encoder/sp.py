@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from mining.encoder.averaging import encode_pieces, torch_threads
+from mining.devices import torch_threads
+from mining.encoder.averaging import encode_pieces
 from mining.encoder.pieces import PieceTokenizer, check_texts
 
 BLOCK_TEXTS = 8192

@@ -19,14 +19,13 @@ import sentencepiece
 import torch
 
 from mining.corpus import file_hash, list_inputs
-from mining.encoder.averaging import torch_threads
+from mining.devices import resolve_device, torch_threads
 from mining.encoder.model_folder import (
     CONFIG_FILE,
     PIECES_FILE,
     TABLE_FILE,
     read_config,
     replace_file,
-    resolve_device,
     save_model,
 )
 from mining.errors import UsageError

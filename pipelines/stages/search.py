@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mining.encoder.averaging import torch_threads
+from mining.devices import resolve_device, torch_threads
 from mining.search.faiss_index import faiss_threads, open_index, search_index, set_parameters
 from mining.search.neighbours import Neighbours
 from mining.search.shards import VectorShard, search_shards, spread, vector_shard
@@ -43,6 +43,7 @@ def read_shard(paths: list[str], first: int, dim: int) -> VectorShard:
 
 
 def _proposer(execution: dict[str, Any], outputs: Outputs) -> Proposer:
+    resolve_device(execution["device"])
     if execution["backend"] == "faiss":
         return FaissProposer(execution["device"], report=outputs.report)
     return TorchProposer(execution["device"], execution["source_tile"], execution["target_tile"], outputs.report)

@@ -2,6 +2,7 @@ import gzip
 import re
 
 import pytest
+import torch
 
 
 @pytest.fixture
@@ -146,6 +147,12 @@ def test_runners_that_hang_or_download_are_refused(command):
 def test_unknown_index_and_too_few_rows(command):
     assert fails(command("--index", "IVF100000,Flat"), 2, "needs at least 100000 rows to train on")
     assert fails(command("--index", "Nonsense"), 2, "search.index 'Nonsense' does not fit")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, so asking for it is no mistake")
+def test_device_that_is_not_there(command):
+    assert fails(command("--device", "cuda"), 2, "cuda")
+    assert fails(command("--device", "gpu0"), 2, "gpu0")
 
 
 def test_failed_run_is_marked_incomplete_and_can_be_mended(command, tmp_path, task):
