@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
-from mining.corpus import BitextSpec, CorpusSpec, Row, dedup_key, read_rows
+from mining.corpus import BitextSpec, CorpusSpec, Row, dedup_key, read_rows, row_blocks
 from mining.encoder import Encoder, load_encoder
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
@@ -84,20 +84,6 @@ class Pool:
     repeated: int
 
 
-def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Rows in blocks bounded in rows and in characters."""
-    block: list[Row] = []
-    chars = 0
-    for row in rows:
-        block.append(row)
-        chars += sum(map(len, row.texts))
-        if len(block) >= BLOCK_ROWS or chars >= BLOCK_CHARS:
-            yield block
-            block, chars = [], 0
-    if block:
-        yield block
-
-
 def _as_mined(vectors: np.ndarray) -> np.ndarray:
     return from_stored(to_stored(vectors))
 
@@ -107,7 +93,7 @@ def pool_from_rows(rows: Iterable[Row], encoder: Encoder, name: str, threads: in
     seen: set[bytes] = set()
     parts = [np.empty((0, encoder.dim), dtype=np.float32)]
     total = unusable = repeated = 0
-    for block in _blocks(rows):
+    for block in row_blocks(rows, BLOCK_ROWS, BLOCK_CHARS):
         texts = []
         for row in block:
             key = dedup_key(row.texts[0]) if row.reason is None else None
@@ -196,7 +182,7 @@ class PairScorer:
 
     def score(self, rows: Iterable[Row]) -> Iterator[pa.Table]:
         """Tables of `SCORES_SCHEMA`; numbers have six decimals."""
-        for block in _blocks(rows):
+        for block in row_blocks(rows, BLOCK_ROWS, BLOCK_CHARS):
             yield self._score_block(block)
 
     def _score_block(self, rows: list[Row]) -> pa.Table:

@@ -31,7 +31,3 @@ class Progress:
             task = bars.add_task(label, total=total, completed=done)
             yield lambda finished: bars.update(task, completed=done + finished)
             bars.update(task, completed=total)
-
-    def say(self, text: str) -> None:
-        """One line."""
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from mining.corpus.dedup import dedup_key, first_occurrence
 from mining.corpus.inputs import file_hash, list_inputs
 from mining.corpus.reader import read_file, read_rows
-from mining.corpus.rows import BAD_ROW, BLANK, INVALID_UTF8, TOO_LONG, Row
+from mining.corpus.rows import BAD_ROW, BLANK, INVALID_UTF8, TOO_LONG, Row, row_blocks
 from mining.corpus.spec import BitextSpec, CorpusSpec, InputFile, RowRules
 
 __all__ = [
@@ -29,4 +29,5 @@ __all__ = [
     "list_inputs",
     "read_file",
     "read_rows",
+    "row_blocks",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import io
 import lzma
 import tempfile
 from collections.abc import Callable, Iterator
@@ -50,28 +49,6 @@ def read_pieces(path: str) -> Iterator[bytes]:
 def read_all(path: str) -> bytes:
     """The whole content, for formats whose files are small (gettext catalogues)."""
     return b"".join(read_pieces(path))
-
-
-def open_binary(path: str) -> BinaryIO:
-    """The decompressed content as a readable, buffered stream that cannot seek; errors as for ``read_pieces``."""
-    return io.BufferedReader(_PieceStream(read_pieces(path)), PLAIN_PIECE)
-
-
-class _PieceStream(io.RawIOBase):
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._rest:
-            self._rest = memoryview(next(self._pieces, b""))
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
 
 
 def open_seekable(path: str) -> IO[bytes]:

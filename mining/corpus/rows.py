@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mining.corpus.spec import RowRules
@@ -47,6 +48,20 @@ def make_row(row_id: str, texts: tuple[str, ...], name: str, line: int, max_char
 def dropped(row_id: str, texts: tuple[str, ...], name: str, line: int, reason: str) -> Row:
     """A row that cannot be used; only previews of its texts are kept."""
     return Row(row_id, tuple(text[:PREVIEW_CHARS] for text in texts), name, line, reason)
+
+
+def row_blocks(rows: Iterable[Row], max_rows: int, max_chars: int) -> Iterator[list[Row]]:
+    """Rows in blocks bounded in rows and (but for one row) in characters."""
+    block: list[Row] = []
+    chars = 0
+    for row in rows:
+        block.append(row)
+        chars += sum(map(len, row.texts))
+        if len(block) >= max_rows or chars >= max_chars:
+            yield block
+            block, chars = [], 0
+    if block:
+        yield block
 
 
 def generated_id(name: str, line: int) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from mining.corpus import CorpusSpec, Row, list_inputs, read_rows
+from mining.corpus import CorpusSpec, Row, list_inputs, read_rows, row_blocks
 from mining.encoder.base import Encoder
 from mining.encoder.model_folder import load_encoder
 from mining.encoder.vector_file import Block, Written, check_target, write_vectors
@@ -64,25 +64,12 @@ def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = 
 
 
 def _encoded(encoder: Encoder, rows: Iterable[Row], threads: int, reasons: Counter[str]) -> Iterator[Block]:
-    for block in _blocks(rows):
+    for block in row_blocks(rows, BLOCK_ROWS, BLOCK_CHARS):
         vectors, valid = encoder.encode(["" if row.reason else row.texts[0] for row in block], threads)
         for row, usable in zip(block, valid, strict=True):
             if not usable:
                 reasons[row.reason or NO_PIECES] += 1
         yield [row.id for row in block], vectors, valid
-
-
-def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    block: list[Row] = []
-    chars = 0
-    for row in rows:
-        block.append(row)
-        chars += sum(map(len, row.texts))
-        if len(block) >= BLOCK_ROWS or chars >= BLOCK_CHARS:
-            yield block
-            block, chars = [], 0
-    if block:
-        yield block
 
 
 def _watched(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mining.corpus.compression import open_binary, open_seekable, read_pieces
+from mining.corpus.compression import open_seekable, read_pieces
 from mining.errors import InputError, UsageError
 
 EXTENSIONS = [".gz", ".bz2", ".xz", ".zst"]
@@ -26,8 +26,6 @@ def test_content_comes_back(write, extension):
     with open_seekable(path) as file:
         file.seek(5)
         assert file.read() == data[5:]
-    with open_binary(path) as stream:
-        assert list(iter(stream.readline, b"")) == [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
@@ -69,10 +67,11 @@ def test_truncated_file_is_an_error_with_file_and_line(write, texts, extension, 
 def test_lines_before_the_truncation_are_read(write):
     path = Path(write("a.txt.gz", _varied(20_000)))
     path.write_bytes(path.read_bytes()[:-1000])
-    lines = []
-    with pytest.raises(InputError) as caught, open_binary(str(path)) as stream:
-        lines.extend(iter(stream.readline, b""))
-    assert len(lines) > 5_000
+    content = bytearray()
+    with pytest.raises(InputError) as caught:
+        for piece in read_pieces(str(path)):
+            content += piece
+    assert content.count(b"\n") > 5_000
     assert "\n" not in str(caught.value)
 
 
