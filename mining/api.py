@@ -67,7 +67,7 @@ def check_k(k: int, source_rows: int, target_rows: int) -> None:
         if rows < k:
             raise UsageError(
                 f"k = {k} nearest neighbours, but the {side} side has only {rows} usable sentences: "
-                + (f"set search.k to at most {rows}" if rows else "nothing can be mined")
+                + (f"set k (search.k, --k) to at most {rows}" if rows else "nothing can be mined")
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Literal
 
@@ -45,8 +46,13 @@ class SearchSettings(Settings):
     source_tile: int = Field(default=2048, ge=32)
     target_tile: int = Field(default=8192, ge=32)
     index: str = "IVF256,Flat"
-    parameters: str = "nprobe=8"
+    parameters: str | None = None
     training_rows: int = Field(default=100_000, gt=0)
+
+    @property
+    def index_parameters(self) -> str:
+        """The FAISS search parameters; without any given, an inverted file probes eight of its lists."""
+        return self.parameters if self.parameters is not None else "nprobe=8" if "IVF" in self.index else ""
 
 
 class EncodeSettings(Settings):
@@ -89,12 +95,15 @@ class MineConfig(Settings):
     def _threshold(cls, value: object) -> object:
         if value is None:
             return "none"
-        if isinstance(value, str) and value not in {"auto", "tune", "none"}:
-            try:
-                return float(value)
-            except ValueError:
-                raise ValueError(f"'{value}' is neither a number nor one of tune, none, auto") from None
-        return value
+        if isinstance(value, str) and value in {"auto", "tune", "none"}:
+            return value
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"'{value}' is neither a number nor one of tune, none, auto")
+        return number
 
     @model_validator(mode="after")
     def _tuning_needs_gold(self) -> MineConfig:

@@ -125,16 +125,16 @@ def write_tsv(path: str | Path, schema: pa.Schema, blocks: Iterable[pa.Table]) -
     return rows
 
 
-def _from_strings(table: pa.Table, path: Path) -> pa.Table:
-    """Give the columns of a TSV or JSON lines file their types."""
-    missing = [name for name in PAIRS_SCHEMA.names if name not in table.column_names]
+def _typed(table: pa.Table, path: Path, columns: list[str]) -> pa.Table:
+    """The wanted columns with their types."""
+    missing = [name for name in columns if name not in table.column_names]
     if missing:
         raise UsageError(
             f"{path}: not a file of mined pairs: column '{missing[0]}' is missing; "
             f"its columns are {', '.join(table.column_names)}"
         )
     try:
-        return table.select(PAIRS_SCHEMA.names).cast(PAIRS_SCHEMA)
+        return table.select(columns).cast(pa.schema([PAIRS_SCHEMA.field(name) for name in columns]))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(f"{path}: a value does not fit its column: {error}") from None
 
@@ -159,22 +159,25 @@ def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
         yield number, line
 
 
-def read_pairs_file(path: str | Path) -> pa.Table:
-    """Read mined pairs (`PAIRS_SCHEMA`) from Parquet, TSV or JSON lines, the latter two compressed or not.
+def read_pairs_file(path: str | Path, columns: list[str] | None = None) -> pa.Table:
+    """Read mined pairs (`columns` of `PAIRS_SCHEMA`, by default all) from Parquet, TSV or JSON lines, the latter two
+    compressed or not.
 
     Raises UsageError when the file is missing or has other columns, InputError when a row does not fit.
     """
     path = Path(path)
+    columns = columns or PAIRS_SCHEMA.names
     if not path.is_file():
         raise UsageError(f"{path}: no such file of pairs")
     kind = next((s for s in path.suffixes[::-1] if s not in {".gz", ".bz2", ".xz", ".zst"}), "")
     if kind == ".parquet":
-        return _from_strings(read_parquet(path), path)
+        return _typed(read_parquet(path), path, columns)
     if kind == ".tsv":
-        return _from_strings(_read_tsv(path, _text_lines(path)), path)
+        return _typed(_read_tsv(path, _text_lines(path)), path, columns)
     if kind == ".jsonl":
         try:
-            return _from_strings(pa.Table.from_pylist([json.loads(line) for _, line in _text_lines(path)]), path)
+            records = [json.loads(line) for _, line in _text_lines(path)]
+            return _typed(pa.Table.from_pylist(records), path, columns)
         except json.JSONDecodeError as error:
             raise InputError(f"{path}: not JSON lines: {error}") from None
     raise UsageError(f"{path}: pairs are read from .parquet, .tsv or .jsonl files")

@@ -9,18 +9,9 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from mining.errors import UsageError
-
-
-class Settings(BaseModel):
-    """A frozen group of settings in which an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-S = TypeVar("S", bound=Settings)
 
 
 def _members(annotation: Any) -> Iterator[Any]:
@@ -30,6 +21,24 @@ def _members(annotation: Any) -> Iterator[Any]:
             yield from _members(inner)
     else:
         yield annotation
+
+
+class Settings(BaseModel):
+    """A frozen group of settings in which an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """YAML reads ``yes`` and ``on`` as true, which would pass for the number 1."""
+        field = cls.model_fields[str(info.field_name)]
+        if isinstance(value, bool) and bool not in _members(field.annotation):
+            raise ValueError(f"{str(value).lower()} is not what belongs here; put a text in quotes")
+        return value
+
+
+S = TypeVar("S", bound=Settings)
 
 
 def _known_keys(model: type[BaseModel], path: tuple[Any, ...]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mining.config import MineConfig
 from mining.corpus import CorpusSpec, file_hash, list_inputs
+from mining.errors import UsageError
 from pipelines.artefacts import Marker, Step
 
 SIDES = ("source", "target")
@@ -96,6 +97,10 @@ class Plan:
     def read(self, side: str) -> list[Step]:
         """One step an input file."""
         spec: CorpusSpec = getattr(self.config, side)
+        files = list_inputs(spec)
+        inside = [file.path for file in files if self.folder.resolve() in Path(file.path).resolve().parents]
+        if inside:
+            raise UsageError(f"{inside[0]}: is input and lies in the run folder {self.folder}: choose another output")
         rules = spec.model_dump(exclude={"path"})
         limits = {"rows": self.config.shard.rows, "bytes": self.config.shard.bytes}
         return [
@@ -106,7 +111,7 @@ class Plan:
                 {str(Path(file.path).absolute()): file_hash(file.path)},
                 execution={"path": str(Path(file.path).absolute())},
             )
-            for number, file in enumerate(list_inputs(spec))
+            for number, file in enumerate(files)
         ]
 
     def gold(self, sides: Sequence[Side]) -> list[Step]:
@@ -182,7 +187,7 @@ class Plan:
         search = self.config.search
         params: dict[str, Any] = {"k": search.k, "dim": dim, "method": search.method}
         if search.method == "faiss":
-            params["parameters"] = search.parameters
+            params["parameters"] = search.index_parameters
         tiles = {"source_tile": search.source_tile, "target_tile": search.target_tile}
         steps = []
         for s, t in itertools.product(range(len(source.shards)), range(len(target.shards))):

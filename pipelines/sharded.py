@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,15 @@ def open_array(path: str, dtype: np.dtype | type, shape: tuple[int | None, ...])
     if array.dtype != np.dtype(dtype) or not fits:
         raise InputError(f"{path}: holds {array.dtype} {array.shape}, expected {np.dtype(dtype)} {shape}")
     return array
+
+
+def write_blocks(file: BinaryIO, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterable[NDArray[Any]]) -> None:
+    """Write an .npy file block by block, by plain writes: a full disk is an error there, and the end of the process
+    under mapped memory."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    for block in blocks:
+        file.write(np.ascontiguousarray(block, dtype=dtype).data)
 
 
 class ShardedArray:

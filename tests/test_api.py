@@ -63,7 +63,7 @@ def test_none_is_a_blank_row(encoder, task):
 
 @pytest.mark.parametrize(("k", "named"), [(500, "source side has only")])
 def test_k_beyond_a_side_names_the_mend(task, encoder, k, named):
-    with pytest.raises(UsageError, match=f"k = {k} .*{named}.*set search.k to at most"):
+    with pytest.raises(UsageError, match=f"k = {k} .*{named}.*set k .* to at most"):
         mine(*sides(task), encoder, k=k)
 
 

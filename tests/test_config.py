@@ -23,6 +23,10 @@ BASE = {
         ("margin", "rato", "margin: Input should be 'ratio', 'distance' or 'absolute'"),
         ("threshold", "high", "'high' is neither a number nor one of tune, none, auto"),
         ("threshold", "tune", "threshold: tune needs gold"),
+        ("threshold", "nan", "'nan' is neither a number"),
+        ("threshold", float("inf"), "'inf' is neither a number"),
+        ("threshold", True, "'True' is neither a number"),
+        ("search.k", True, "true is not what belongs here"),
         ("shard.bytes", "many", "'many' is not a size"),
     ],
 )
@@ -36,6 +40,25 @@ def test_flags_lie_over_the_file():
         MineConfig, override({**BASE, "search": {"k": 8}}, {"search.method": "faiss", "gold": None}), "x"
     )
     assert (settings.search.k, settings.search.method, settings.gold) == (8, "faiss", None)
+
+
+def test_a_path_alone_is_a_corpus():
+    settings = validate(MineConfig, {**BASE, "source": "a.txt", "target": ["b.txt", "c.txt"]}, "x")
+    assert (settings.source.paths, settings.target.paths) == (["a.txt"], ["b.txt", "c.txt"])
+
+
+@pytest.mark.parametrize(
+    ("index", "given", "parameters"),
+    [
+        ("IVF256,Flat", None, "nprobe=8"),
+        ("Flat", None, ""),
+        ("HNSW16", None, ""),
+        ("IVF256,Flat", "nprobe=3", "nprobe=3"),
+    ],
+)
+def test_only_inverted_files_probe_by_default(index, given, parameters):
+    settings = validate(MineConfig, override(BASE, {"search.index": index, "search.parameters": given}), "x")
+    assert settings.search.index_parameters == parameters
 
 
 @pytest.mark.parametrize(("text", "size"), [("256MB", 256_000_000), ("1 GiB", 2**30), ("12", 12), ("1.5k", 1500)])

@@ -34,7 +34,7 @@ gives recall@k and tells pairs that were never neighbours from those that were n
 
 Examples:
 
-    bitext evaluate bucc --pairs run/pairs.parquet --gold de-en.training.gold
+    bitext evaluate bucc --pairs run --gold de-en.training.gold
 
     bitext evaluate bucc --pairs train --gold train.gold --test-pairs test --test-gold test.gold
 
@@ -43,6 +43,25 @@ Examples:
     bitext evaluate bucc --pairs run --gold de-en.training.gold --source de-en.training.de --target de-en.training.en
     --format tsv --columns id,text
 """
+
+
+#: Where a run folder has all matched pairs, those below its threshold too: tuning needs them.
+MATCHED = Path("work", "emit", "matched.parquet")
+
+
+def _warn_of_cut(pairs: Path) -> None:
+    """Say so when a file of pairs is the part of a run's pairs above its threshold."""
+    try:
+        cut = json.loads((pairs.parent / "metrics.json").read_text(encoding="utf-8"))["threshold"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if cut is not None:
+        typer.secho(
+            f"warning: {pairs} was cut at the run's threshold {cut}: a lower threshold, tuning and folds see only "
+            "the pairs above it. Give the run folder to evaluate all matched pairs",
+            err=True,
+            fg="yellow",
+        )
 
 
 @dataclass(frozen=True)
@@ -56,9 +75,13 @@ class Split:
 
     @classmethod
     def find(cls, pairs: Path, gold: Path, dropped: Path | None = None, candidates: Path | None = None) -> Split:
-        """Complete the paths: a run folder stands for its pairs, and tables beside the pairs are found."""
+        """Complete the paths: a run folder stands for all pairs that it matched, and tables beside are found."""
+        beside_pairs = pairs if pairs.is_dir() else pairs.parent
         if pairs.is_dir():
-            pairs = pairs / "pairs.parquet"
+            whole = pairs / MATCHED
+            pairs = whole if whole.is_file() else pairs / "pairs.parquet"
+        if pairs.parent == beside_pairs:
+            _warn_of_cut(pairs)
         if not pairs.is_file():
             raise UsageError(f"{pairs}: no such file of pairs: give the pairs file of a run, or its folder")
         if not gold.is_file():
@@ -67,7 +90,7 @@ class Split:
         for given, name in ((dropped, "dropped"), (candidates, "candidates")):
             if given is not None and not given.is_file():
                 raise UsageError(f"--{name} {given}: no such file")
-            beside = pairs.with_name(f"{name}.parquet")
+            beside = beside_pairs / f"{name}.parquet"
             found.append(given if given is not None else beside if beside.is_file() else None)
         return cls(pairs, gold, *found)
 
@@ -77,7 +100,7 @@ def _load_pairs(path: Path) -> pa.Table:
 
     if path.suffix == ".parquet":
         return read_parquet(path, columns=["score", "source_id", "target_id"])
-    return read_pairs_file(path).select(["score", "source_id", "target_id"])
+    return read_pairs_file(path, ["score", "source_id", "target_id"])
 
 
 def _parse_threshold(text: str) -> float | Literal["tune"] | None:
@@ -190,12 +213,14 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
 def _check_flags(test_pairs: Path | None, test_gold: Path | None, folds: int | None, threshold: str) -> None:
     if (test_pairs is None) != (test_gold is None):
         raise UsageError("--test-pairs and --test-gold belong together: give both")
+    if folds is not None and folds < 2:
+        raise UsageError(f"--folds {folds}: give at least 2")
     if folds is not None and (test_pairs is not None or threshold != "tune"):
         raise UsageError("--folds tunes the threshold by itself: leave out --threshold, --test-pairs and --test-gold")
 
 
 def bucc(
-    pairs: Annotated[Path, typer.Option(help="Mined pairs (Parquet, TSV or JSON lines), or the run folder.")],
+    pairs: Annotated[Path, typer.Option(help="The run folder (all pairs it matched), or a file of pairs.")],
     gold: Annotated[Path, typer.Option(help="Lines of source id, tab, target id; a third column is a domain.")],
     threshold: Annotated[str, typer.Option(help="A number, 'tune' for the best F1, or 'none' for all pairs.")] = "tune",
     dropped: Annotated[Path | None, typer.Option(help="Drop ledger; default: the one beside the pairs.")] = None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +16,12 @@ def _corpus(path: list[str] | None, form: str | None, columns: str | None, text:
     flags = {"path": path or None, "format": form, "columns": columns.split(",") if columns else None, "text": text}
     flags = {key: value for key, value in flags.items() if value is not None}
     return {**given, **flags} if isinstance(given, dict) else flags or given
+
+
+def _stop(number: int, frame: object) -> None:
+    """Ctrl-C: end at once, as a kill would, which a run folder stands; runners would make a traceback of it."""
+    os.write(2, b"\ninterrupted: run the same command again to go on from here\n")
+    os._exit(130)
 
 
 def mine(
@@ -41,7 +49,7 @@ def mine(
     index: Annotated[
         str | None, typer.Option(help="FAISS factory string, for example IVF256,Flat; else exact.")
     ] = None,
-    parameters: Annotated[str | None, typer.Option(help="FAISS search parameters, for example nprobe=16.")] = None,
+    parameters: Annotated[str | None, typer.Option(help="FAISS search parameters (nprobe=8 for IVF).")] = None,
     backend: Annotated[str | None, typer.Option(help="Exact search by torch or faiss (torch).")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda, for encoding and search.")] = None,
     shard_rows: Annotated[int | None, typer.Option(help="Rows of a shard (250,000).")] = None,
@@ -97,7 +105,11 @@ def mine(
     from pipelines.mine import run_mine
     from pipelines.summary import closing_line, show_report
 
-    result = run_mine(settings, quiet)
+    before = signal.signal(signal.SIGINT, _stop)
+    try:
+        result = run_mine(settings, quiet)
+    finally:
+        signal.signal(signal.SIGINT, before)
     if not quiet:
         show_report(result)
     typer.echo(closing_line(result))

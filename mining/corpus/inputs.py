@@ -21,7 +21,7 @@ def list_inputs(spec: RowRules) -> list[InputFile]:
     """
     groups = [_expand(spec, path) for path in spec.paths]
     # A file is named once, however many globs match it, or its rows would come twice with the same ids.
-    files = list({os.path.abspath(file): file for group in groups for file in group}.values())
+    files = list({os.path.realpath(file): file for group in groups for file in group}.values())
     formats = {file: layout(spec, file).format for file in files}
     if isinstance(spec, BitextSpec) and "text" in formats.values():
         return [_aligned_pair(groups)]

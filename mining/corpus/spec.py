@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from mining.errors import UsageError
 from mining.settings import Settings
@@ -51,6 +51,12 @@ class RowRules(Settings):
     invalid_utf8: Policy = "strict"
     on_bad_row: Literal["error", "skip"] = "error"
     max_chars: int = Field(default=10_000, gt=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _path_alone(cls, value: Any) -> Any:
+        """A path (or a list of them) stands for settings with nothing else."""
+        return {"path": value} if isinstance(value, str | list) else value
 
     @field_validator("path", mode="before")
     @classmethod

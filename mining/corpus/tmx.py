@@ -41,7 +41,7 @@ def read_tmx(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
     for field, met in zip(layout.fields, target.met, strict=True):
         if number and not met:
             languages = ", ".join(sorted(target.languages)) or "none"
-            raise UsageError(f"{file.path}: no unit has the language '{field}'; the languages are: {languages}")
+            raise UsageError(f"{file.path}: no unit has the language '{field}': name one of {languages}")
 
 
 def _row(spec: RowRules, file: InputFile, number: int, tuid: str, texts: tuple[str, ...]) -> Row:

@@ -13,7 +13,7 @@ from mining.corpus import CorpusSpec, Row, list_inputs, read_rows, row_blocks
 from mining.encoder.base import Encoder
 from mining.encoder.model_folder import load_encoder
 from mining.encoder.vector_file import Block, Written, check_target, write_vectors
-from mining.errors import InputError
+from mining.errors import InputError, UsageError
 from mining.settings import Settings
 
 BLOCK_ROWS = 8192
@@ -48,6 +48,8 @@ def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = 
     file is left then.
     """
     target = Path(config.out)
+    if target.resolve() in {Path(file.path).resolve() for file in list_inputs(config.input)}:
+        raise UsageError(f"{target}: is the input as well: name another output")
     check_target(target, config.dtype)
     list_inputs(config.input)
     encoder = load_encoder(config.model, config.device)

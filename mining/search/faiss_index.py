@@ -38,6 +38,11 @@ def import_faiss() -> Any:
     return faiss
 
 
+def _reason(error: RuntimeError) -> str:
+    """What FAISS says, without the place in its code."""
+    return str(error).strip().split("\n")[-1].split("Error: ")[-1].split(" at /")[0]
+
+
 @contextlib.contextmanager
 def faiss_threads(count: int) -> Iterator[None]:
     """Let FAISS use `count` threads (0: as before) within the block."""
@@ -56,7 +61,7 @@ def new_index(factory: str, dim: int) -> Any:
     try:
         return faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:
-        reason = str(error).strip().split("\n")[-1]
+        reason = _reason(error)
         raise UsageError(f"search.index '{factory}' does not fit {dim} dimensions: {reason}") from None
 
 
@@ -89,7 +94,7 @@ def train_index(factory: str, sample: NDArray[np.float32]) -> Any:
         try:
             index.train(np.ascontiguousarray(sample, dtype=np.float32))
         except RuntimeError as error:
-            reason = str(error).strip().split("\n")[-1]
+            reason = _reason(error)
             raise UsageError(f"search.index '{factory}' cannot be trained on {len(sample)} rows: {reason}") from None
     return index
 
@@ -106,7 +111,7 @@ def open_index(path: str | Path, dim: int, rows: int | None = None) -> Any:
     try:
         index = faiss.read_index(str(path))
     except RuntimeError as error:
-        reason = str(error).strip().split("\n")[-1]
+        reason = _reason(error)
         raise InputError(f"{path}: not a readable FAISS index: {reason}") from None
     if index.d != dim:
         raise InputError(f"{path}: the index has {index.d} dimensions and the vectors have {dim}")
@@ -131,7 +136,7 @@ def set_parameters(index: Any, parameters: str) -> None:
     try:
         faiss.ParameterSpace().set_index_parameters(index, parameters)
     except RuntimeError as error:
-        reason = str(error).strip().split("\n")[-1]
+        reason = _reason(error)
         raise UsageError(f"search.parameters '{parameters}' do not fit this index: {reason}") from None
 
 

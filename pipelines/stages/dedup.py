@@ -54,7 +54,7 @@ def _check_ids(step: Step) -> None:
         )
         raise InputError(
             f"{places[1]}: this id stands twice on the {step.params['side']} side, first at {places[0]}; "
-            f"give every row its own id ({len(again)} such rows in this part of the ids)"
+            "give every row its own id"
         )
 
 

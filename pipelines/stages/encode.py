@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 from apache_beam.utils.shared import Shared
+from numpy.typing import NDArray
 
 from mining.encoder import Encoder, load_encoder
 from mining.errors import UsageError
 from mining.search.vectors import STORED, to_stored
 from pipelines.artefacts import Outputs, Step
+from pipelines.sharded import write_blocks
 
 #: One model a process, whatever the number of threads; the tag is the model's hash.
 _MODEL = Shared()
@@ -32,17 +35,21 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
     if model.hash != step.params["model"]:
         raise UsageError(f"{path}: the model has changed since this run began ({model.hash}): run the command again")
     rows = step.params["rows"]
-    vectors = np.lib.format.open_memmap(outputs.path(f"{step.name}.npy"), "w+", STORED, (rows, model.dim))
     valid = np.zeros(rows, dtype=bool)
     (shard,) = step.inputs
-    start = 0
-    with pq.ParquetFile(step.path(shard)) as file:
-        for batch in file.iter_batches(_BLOCK, columns=["text"]):
-            block, ok = model.encode(batch.column(0).to_pylist(), step.execution["threads"])
-            vectors[start : start + len(block)], valid[start : start + len(block)] = to_stored(block), ok
-            start += len(block)
-            outputs.report(start / rows)
-    vectors.flush()
+
+    def blocks() -> Iterator[NDArray[np.float16]]:
+        start = 0
+        with pq.ParquetFile(step.path(shard)) as file:
+            for batch in file.iter_batches(_BLOCK, columns=["text"]):
+                block, ok = model.encode(batch.column(0).to_pylist(), step.execution["threads"])
+                valid[start : start + len(block)] = ok
+                start += len(block)
+                outputs.report(start / rows)
+                yield to_stored(block)
+
+    with open(outputs.path(f"{step.name}.npy"), "wb") as out:
+        write_blocks(out, STORED, (rows, model.dim), blocks())
     with open(outputs.path(f"{step.name}.valid.npy"), "wb") as out:
         np.save(out, valid, allow_pickle=False)
     return {"rows": rows, "dim": model.dim, "dtype": str(STORED), "model": model.hash, "valid": int(valid.sum())}

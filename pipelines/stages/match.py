@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mining.matching import CANDIDATE, match
 from pipelines.artefacts import Outputs, Step
-from pipelines.sharded import open_array
+from pipelines.sharded import open_array, write_blocks
+
+
+def _blocks(body: BinaryIO) -> Iterator[NDArray[np.void]]:
+    while data := body.read(CANDIDATE.itemsize * 65_536):
+        yield np.frombuffer(data, CANDIDATE)
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
@@ -22,9 +29,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
         for block in match(runs, step.params["strategy"], *step.params["rows"]):
             body.write(block.tobytes())
             count += len(block)
-        body.flush()
-        pairs = np.lib.format.open_memmap(path, "w+", CANDIDATE, (count,))
-        if count:
-            pairs[:] = np.memmap(body, CANDIDATE, "r", shape=(count,))
-            pairs.flush()
+        body.seek(0)
+        with open(path, "wb") as out:
+            write_blocks(out, CANDIDATE, (count,), _blocks(body))
     return {"pairs": count}

@@ -95,3 +95,19 @@ def test_input_without_text_leaves_no_file(tmp_path: Path, model: Path, content:
 
 def test_help_has_examples() -> None:
     assert "bitext encode --model" in run("--help").stdout
+
+
+def test_the_input_is_not_overwritten(tmp_path, model):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from mining.encoder.corpus_vectors import EncodeConfig, encode_corpus
+    from mining.errors import UsageError
+
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": ["a"], "text": ["ba ke"]}), path)
+    before = path.read_bytes()
+    config = EncodeConfig.model_validate({"model": str(model), "input": str(path), "out": str(path)})
+    with pytest.raises(UsageError, match="is the input as well: name another output"):
+        encode_corpus(config)
+    assert path.read_bytes() == before

@@ -140,6 +140,25 @@ def test_id_that_stands_twice(command, tmp_path):
     )
 
 
+def test_input_in_the_run_folder(command, tmp_path, task):
+    folder = tmp_path / "all"
+    folder.mkdir()
+    (folder / "source.tsv").write_bytes(task.source.read_bytes())
+    assert command(source=folder / "*.tsv", output=folder / "run").code == 0
+    ended = command(source=folder / "**", output=folder / "run")
+    assert fails(ended, 2, "is input and lies in the run folder .*choose another output")
+
+
+def test_evaluation_of_a_cut_file_warns_and_of_the_folder_sees_all(command, bitext, tmp_path, task):
+    run = tmp_path / "run"
+    assert command("--gold", task.gold).code == 0
+    folder = bitext("evaluate", "bucc", "--pairs", run, "--gold", task.gold, "--threshold", "0.5")
+    cut = bitext("evaluate", "bucc", "--pairs", run / "pairs.tsv", "--gold", task.gold, "--threshold", "0.5")
+    assert "warning" not in folder.err
+    assert re.search(r"pairs\.tsv was cut at the run's threshold .* Give the run folder", cut.err)
+    assert folder.last_line != cut.last_line
+
+
 def test_runners_that_hang_or_download_are_refused(command):
     assert fails(command("--runner", "DirectRunner"), 2, "use FnApiRunner")
 

@@ -88,6 +88,12 @@ def test_faiss_result_does_not_depend_on_shards(run):
     assert contents(one.folder) == contents(many.folder)
 
 
+@pytest.mark.parametrize("index", ["Flat", "HNSW16", "PCA8,Flat", "PQ8x4fs"])
+def test_every_kind_of_index_runs_by_its_name_alone(run, index):
+    result = run(search__method="faiss", search__index=index)
+    assert result.metrics["bucc"]["f1"] > 0.5
+
+
 def test_candidates_hold_k_neighbours_of_both_directions(finished, task):
     rows = pq.read_table(finished.folder / "candidates.parquet").to_pylist()
     assert len({(row["source_id"], row["target_id"]) for row in rows}) == len(rows)
