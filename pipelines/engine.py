@@ -139,8 +139,8 @@ class Engine:
     def _record(
         self, label: str, steps: Sequence[Step], pending: Sequence[Step], markers: Sequence[Marker], seconds: float
     ) -> None:
-        names = {step.name for step in pending}
-        costs = [m.cost for step, m in zip(steps, markers, strict=True) if step.name in names]
+        # `seconds` is the wall time of this run; work and memory are those of all steps, whenever they were done.
+        costs = [marker.cost for marker in markers]
         self.report.append(
             {
                 "stage": label,

@@ -102,8 +102,8 @@ def mine(
             raise UsageError(f"nothing given for {name}: use --{name}, or '{name}:' in the file of --config")
     settings = validate(MineConfig, data, config or "command line")
 
+    from mining.cli.summary import closing_line, show_report
     from pipelines.mine import run_mine
-    from pipelines.summary import closing_line, show_report
 
     before = signal.signal(signal.SIGINT, _stop)
     try:

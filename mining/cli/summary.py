@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
-from pipelines.mine import MineResult
+if TYPE_CHECKING:
+    from pipelines.mine import MineResult
 
 #: Below this mean cosine between a sentence and its neighbours, ratios divide by little and say little.
 LOW_MEAN = 0.05
@@ -13,6 +13,9 @@ LOW_MEAN = 0.05
 
 def show_report(result: MineResult) -> None:
     """A table of the stages and the warnings, on standard error."""
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console(stderr=True)
     table = Table(title="stages", title_justify="left")
     for name in ("stage", "steps", "done before", "seconds", "peak memory"):
