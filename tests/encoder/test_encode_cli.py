@@ -4,22 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from mining.cli.encode import encode
 from mining.encoder import SpEncoder, corpus_vectors, read_vectors
 from mining.errors import InputError, UsageError
+from tests.commands import runner
 
-APP = typer.Typer()
-APP.command()(encode)
-
-
-def run(*arguments: object) -> Result:
-    result = CliRunner().invoke(APP, [str(argument) for argument in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+run = runner(encode)
 
 
 @pytest.fixture

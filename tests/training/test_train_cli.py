@@ -4,24 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
-from typer.testing import CliRunner, Result
 
 from mining.cli.train import describe, train
 from mining.encoder import load_encoder
 from mining.errors import InputError, UsageError
 from mining.training import Progress, TrainConfig
+from tests.commands import runner
 
-APP = typer.Typer()
-APP.command()(train)
-
-
-def run(*arguments: object) -> Result:
-    result = CliRunner().invoke(APP, [str(argument) for argument in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+run = runner(train)
 
 
 @pytest.fixture
