@@ -30,6 +30,13 @@ CPU = ["faiss-cpu>=1.9"]
 GPU = ["faiss-gpu>=1.15"]
 DASK = ["dask>=2024.8", "distributed>=2024.8"]
 
+# The plot and the TensorBoard files of a training.
+TRAIN = ["matplotlib>=3.8", "tensorboardX>=2.6"]
+# The filter of training data by language.
+LANGUAGE_ID = ["py3langid>=0.3"]
+# HDF5 of the published P-SP code, and the tokeniser of its older checkpoints.
+RELEASED = ["h5py>=3.10", "nltk>=3.9"]
+
 # Packages whose German gettext catalogues `bitext demo` reads; their code is never run.
 DEMO = [
     "Django>=5.2",
@@ -42,7 +49,7 @@ DEMO = [
     "wagtail>=6.4",
 ]
 
-TEST = [*DASK, "hypothesis>=6.100", "pytest>=8", "zstandard>=0.22"]
+TEST = [*DASK, *TRAIN, *LANGUAGE_ID, *RELEASED, "hypothesis>=6.100", "pytest>=8", "zstandard>=0.22"]
 DEV = ["mypy>=1.14", "ruff>=0.9", "types-PyYAML", "types-polib"]
 
 setup(
@@ -54,9 +61,11 @@ setup(
     license_expression="Apache-2.0",
     license_files=["LICENSE"],
     packages=find_packages(include=["mining", "mining.*", "pipelines", "pipelines.*"]),
+    package_data={"mining": ["shipped_model/*"]},
     python_requires=">=3.10,<3.14",
     install_requires=REQUIREMENTS,
-    extras_require={"cpu": CPU, "gpu": GPU, "dask": DASK, "demo": DEMO, "test": TEST, "dev": DEV},
+    extras_require={"cpu": CPU, "gpu": GPU, "dask": DASK, "demo": DEMO, "train": TRAIN}
+    | {"language-id": LANGUAGE_ID, "released": RELEASED, "test": TEST, "dev": DEV},
     entry_points={"console_scripts": ["bitext = mining.cli.app:main"]},
     classifiers=[
         "Intended Audience :: Science/Research",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from mining.corpus.dedup import KEY_BYTES, dedup_key, first_occurrence
+from mining.devices import torch_threads
 from mining.emit import Rows, pairs_table
 from mining.errors import UsageError
 from mining.margin import MARGINS, neighbour_means
@@ -36,8 +37,33 @@ def _strings(values: Texts, name: str) -> list[str]:
     return ["" if text is None else text for text in texts]
 
 
-def _side(values: Texts, ids: Texts | None, name: str) -> Rows:
-    """The distinct, non-blank texts of a side in order of first occurrence; the row number is the place in it."""
+class Side(NamedTuple):
+    """One side: `rows` are its distinct, non-blank texts in order of first occurrence.
+
+    `ids` (n,) are those of all texts that were given, and `row` (n,) int64 is the number of the row that stands for
+    each, -1 for a blank one.
+    """
+
+    rows: Rows
+    ids: list[str]
+    row: NDArray[np.int64]
+
+
+class Searched(NamedTuple):
+    """Two sides and their neighbours: `forward` (rows, k) of the source in the target, `backward` the reverse.
+
+    `source_valid` and `target_valid` (rows,) bool tell the rows that could be encoded.
+    """
+
+    source: Side
+    target: Side
+    source_valid: NDArray[np.bool_]
+    target_valid: NDArray[np.bool_]
+    forward: Neighbours
+    backward: Neighbours
+
+
+def _side(values: Texts, ids: Texts | None, name: str) -> Side:
     texts = _strings(values, name)
     names = [str(position) for position in range(len(texts))] if ids is None else _strings(ids, f"{name}_ids")
     if len(names) != len(texts):
@@ -47,17 +73,20 @@ def _side(values: Texts, ids: Texts | None, name: str) -> Rows:
     usable = np.array([i for i, text in enumerate(texts) if text and not text.isspace()], dtype=np.int64)
     keys = np.frombuffer(b"".join(dedup_key(texts[i]) for i in usable), dtype=np.uint8).reshape(-1, KEY_BYTES)
     first = first_occurrence(keys, np.zeros(len(usable), np.int64), usable)
-    kept, occurrences = np.unique(first, return_counts=True)
+    kept, number, occurrences = np.unique(first, return_inverse=True, return_counts=True)
     places = usable[kept].tolist()
-    return Rows(
+    rows = Rows(
         pa.array([names[i] for i in places], pa.string()),
         pa.array([texts[i] for i in places], pa.string()),
         occurrences.astype(np.int64),
     )
+    row = np.full(len(texts), -1, dtype=np.int64)
+    row[usable] = number
+    return Side(rows, names, row)
 
 
-def _encode(side: Rows, encoder: Encoder, threads: int) -> VectorShard:
-    vectors, valid = encoder.encode(side.texts.to_pylist(), threads)
+def _encode(side: Side, encoder: Encoder, threads: int) -> VectorShard:
+    vectors, valid = encoder.encode(side.rows.texts.to_pylist(), threads)
     return vector_shard(0, valid, to_stored(vectors))
 
 
@@ -98,6 +127,7 @@ def mine(
     threshold: float | None = None,
     source_ids: Texts | None = None,
     target_ids: Texts | None = None,
+    target_encoder: Encoder | None = None,
     propose: Proposer | None = None,
     threads: int = 0,
 ) -> pa.Table:
@@ -106,7 +136,7 @@ def mine(
     Blank texts are left out, equal ones are mined once (`source_occurrences`, `target_occurrences` count them), `k`
     nearest neighbours are taken in both directions, scored by `margin` (``ratio``, ``distance`` or ``absolute``) and
     matched by `strategy` (``forward``, ``backward``, ``intersection`` or ``max``). Without ids the positions serve, as
-    strings.
+    strings. `target_encoder` encodes the target side where a model keeps its languages apart.
 
     Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold`` if one is given: the
     same pairs and scores as ``bitext mine`` gives for the same texts. Raises UsageError when k exceeds a side,
@@ -117,15 +147,57 @@ def mine(
     >>> pairs = mine(english, german, load_encoder("model"), k=2)  # doctest: +SKIP
     >>> pairs.select(["score", "source_text", "target_text"]).to_pylist()  # doctest: +SKIP
     """
+    check_names(margin, strategy)
+    searched = search_texts(
+        source,
+        target,
+        encoder,
+        k,
+        source_ids=source_ids,
+        target_ids=target_ids,
+        target_encoder=target_encoder,
+        propose=propose,
+        threads=threads,
+    )
+    return match_texts(searched, margin, strategy, threshold)
+
+
+def check_names(margin: str, strategy: str) -> None:
+    """Raise ValueError for an unknown margin or strategy."""
     if margin not in MARGINS:
         raise ValueError(f"unknown margin '{margin}': use one of {', '.join(MARGINS)}")
     if strategy not in STRATEGIES:
         raise ValueError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
+
+
+def search_texts(
+    source: Texts,
+    target: Texts,
+    encoder: Encoder,
+    k: int = 4,
+    *,
+    source_ids: Texts | None = None,
+    target_ids: Texts | None = None,
+    target_encoder: Encoder | None = None,
+    propose: Proposer | None = None,
+    threads: int = 0,
+) -> Searched:
+    """What `mine` does before any margin: the distinct texts of both sides and their k nearest neighbours.
+
+    Arguments and errors as for `mine`.
+    """
     sides = _side(source, source_ids, "source"), _side(target, target_ids, "target")
-    shards = _encode(sides[0], encoder, threads), _encode(sides[1], encoder, threads)
+    shards = _encode(sides[0], encoder, threads), _encode(sides[1], target_encoder or encoder, threads)
     check_k(k, int(shards[0].valid.sum()), int(shards[1].valid.sum()))
-    forward, backward = search_shards(*shards, k, propose)
-    runs, source_means, target_means = _runs(forward, backward, margin)
+    with torch_threads(threads):
+        forward, backward = search_shards(*shards, k, propose)
+    return Searched(*sides, shards[0].valid, shards[1].valid, forward, backward)
+
+
+def match_texts(searched: Searched, margin: str, strategy: str, threshold: float | None = None) -> pa.Table:
+    """What `mine` does after the search: margins and matching; the table that `mine` returns."""
+    runs, source_means, target_means = _runs(searched.forward, searched.backward, margin)
+    sides = searched.source.rows, searched.target.rows
     tables = []
     for block in match(runs, strategy, len(sides[0].ids), len(sides[1].ids)):
         if threshold is not None:

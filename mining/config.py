@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -56,9 +56,22 @@ class SearchSettings(Settings):
 
 
 class EncodeSettings(Settings):
-    """How shards are encoded."""
+    """How shards are encoded.
+
+    `dim` keeps the first dimensions only, `dtype` is that of the model's tables in memory, and the languages are those
+    of the sides, for a model whose languages have parameters of their own.
+    """
 
     device: str = "cpu"
+    dim: int | None = Field(default=None, ge=1)
+    dtype: Literal["float32", "float16", "int8"] = "float32"
+    source_language: str | None = None
+    target_language: str | None = None
+
+    def options(self, side: str) -> dict[str, Any]:
+        """What `load_encoder` is asked for the side ``source`` or ``target``, beside the device."""
+        language = self.source_language if side == "source" else self.target_language
+        return {"dim": self.dim, "dtype": self.dtype, "language": language}
 
 
 class RunnerSettings(Settings):
@@ -74,11 +87,11 @@ class RunnerSettings(Settings):
 
 
 class MineConfig(Settings):
-    """Everything a mining run needs."""
+    """Everything a mining run needs; without a `model` the one that ships with the package is used."""
 
     source: CorpusSpec
     target: CorpusSpec
-    model: str
+    model: str | None = None
     output: str
     gold: str | None = None
     shard: ShardSettings = ShardSettings()

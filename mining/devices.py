@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,3 +47,21 @@ def resolve_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"device '{name}': this machine or this build of torch has no CUDA; use cpu")
     return device
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_LARGEST = (1 << 31) - 1
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc to keep blocks that were freed instead of giving them back to the system each time.
+
+    The megabytes that a training step frees and asks for again are otherwise cleared page by page by the kernel: a step
+    of 1,024 pairs took twice as long. It holds for the process; without glibc nothing happens.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+    mallopt(_M_TRIM_THRESHOLD, _LARGEST)

@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 
 from mining.corpus import BitextSpec, CorpusSpec, Row, dedup_key, read_rows, row_blocks
 from mining.encoder import Encoder, load_encoder
+from mining.encoder.stored import TableType
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
 from mining.margin import DECIMALS, Margin, count_floored, margin_scores, neighbour_means
@@ -50,16 +51,24 @@ SCORED = "scored"
 
 
 class ScoreConfig(Settings):
-    """Everything `bitext score` needs; texts longer than ``pairs.max_chars`` are kept but not scored."""
+    """Everything `bitext score` needs; texts longer than ``pairs.max_chars`` are kept but not scored.
+
+    Without a `model` the one that ships with the package is used. `dim` keeps the first dimensions only, `dtype` is
+    that of the model's tables in memory; the languages are for a model that has parameters for each.
+    """
 
     pairs: BitextSpec
-    model: str
+    model: str | None = None
     output: str
     source_pool: CorpusSpec | None = None
     target_pool: CorpusSpec | None = None
     k: int = Field(4, gt=0, le=2048)
     margin: Margin = "ratio"
     device: str = "cpu"
+    dim: int | None = Field(None, ge=1)
+    dtype: TableType = "float32"
+    source_language: str | None = None
+    target_language: str | None = None
     threads: int = Field(0, ge=0)
 
     @model_validator(mode="after")
@@ -166,9 +175,9 @@ def read_pool(spec: CorpusSpec, encoder: Encoder, k: int, side: str, threads: in
 class PairScorer:
     """Scores aligned pairs block by block, one row out for each row in, in order.
 
-    `pools` are the source and the target pool, or None for the cosine alone. After the last block `tally` has the
-    number of scored rows (``scored``) and of those left out by reason, `floored` how many ratios met a denominator
-    near zero.
+    `target_encoder` encodes the target side where the languages have separate parameters. `pools` are the source and
+    the target pool, or None for the cosine alone. After the last block `tally` has the number of scored rows
+    (``scored``) and of those left out by reason, `floored` how many ratios met a denominator near zero.
     """
 
     encoder: Encoder
@@ -177,6 +186,7 @@ class PairScorer:
     margin: str = "ratio"
     max_chars: int = 10_000
     threads: int = 0
+    target_encoder: Encoder | None = None
     tally: Counter[str] = field(default_factory=Counter)
     floored: int = 0
 
@@ -190,7 +200,9 @@ class PairScorer:
         reasons = [row.reason or self._fault(pair) for row, pair in zip(rows, texts, strict=True)]
         tried = [i for i, reason in enumerate(reasons) if reason is None]
         source, source_valid = self.encoder.encode([texts[i][0] for i in tried], threads=self.threads)
-        target, target_valid = self.encoder.encode([texts[i][1] for i in tried], threads=self.threads)
+        target, target_valid = (self.target_encoder or self.encoder).encode(
+            [texts[i][1] for i in tried], threads=self.threads
+        )
         valid = source_valid & target_valid
         scored = np.zeros(len(rows), dtype=bool)
         for i, ok in zip(tried, valid.tolist(), strict=True):
@@ -272,14 +284,14 @@ def score_file(config: ScoreConfig) -> PairScorer:
     output = check_output(config.output)
     if str(output.resolve()) in {str(Path(path).resolve()) for path in config.pairs.paths}:
         raise UsageError(f"{output}: is the input as well: name another output")
-    encoder = load_encoder(config.model, device=config.device)
+    encoder, target_encoder = _encoders(config)
     pools = None
     if config.source_pool is not None and config.target_pool is not None:
         pools = (
             read_pool(config.source_pool, encoder, config.k, "source", config.threads),
-            read_pool(config.target_pool, encoder, config.k, "target", config.threads),
+            read_pool(config.target_pool, target_encoder, config.k, "target", config.threads),
         )
-    scorer = PairScorer(encoder, pools, config.k, config.margin, config.pairs.max_chars, config.threads)
+    scorer = PairScorer(encoder, pools, config.k, config.margin, config.pairs.max_chars, config.threads, target_encoder)
     rows = read_rows(config.pairs.model_copy(update={"max_chars": _WHOLE_TEXT}))
     try:
         total = write_scores(output, scorer.score(_some(rows, ", ".join(config.pairs.paths))))
@@ -290,6 +302,18 @@ def score_file(config: ScoreConfig) -> PairScorer:
         name = ", ".join(config.pairs.paths)
         raise RunError(f"{name}: none of the {total} pairs could be scored ({reasons}): see {output}")
     return scorer
+
+
+def _encoders(config: ScoreConfig) -> tuple[Encoder, Encoder]:
+    """The encoders of source and target: one and the same unless the languages differ."""
+    languages = config.source_language, config.target_language
+    loaded: dict[str | None, Encoder] = {}
+    for language in languages:
+        if language not in loaded:
+            loaded[language] = load_encoder(
+                config.model, config.device, dim=config.dim, dtype=config.dtype, language=language
+            )
+    return loaded[languages[0]], loaded[languages[1]]
 
 
 def _some(rows: Iterable[Row], name: str) -> Iterator[Row]:

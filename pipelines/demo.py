@@ -105,7 +105,7 @@ def _write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
 def train_model(folder: Path, settings: Mapping[str, Any], report: Callable[[Progress], None]) -> Path:
     """Train on ``train.tsv``; a model of the same settings and pairs is kept, another is replaced."""
     bitext = BitextSpec(path=str(folder / "train.tsv"), columns=["source", "target"])
-    config = TrainConfig(bitext=bitext, model=str(folder / "model"), languages=["en", "de"], **settings)
+    config = TrainConfig(bitext=[bitext], model=str(folder / "model"), languages=["en", "de"], **settings)
     if is_trained(config):
         return Path(config.model)
     return train(config.model_copy(update={"overwrite": True}), report)

@@ -17,6 +17,7 @@ from mining.api import check_k
 from mining.config import MineConfig
 from mining.devices import resolve_threads
 from mining.encoder import load_encoder
+from mining.encoder.shipped import shipped_model
 from mining.errors import InputError, UsageError
 from mining.pairs import TEMPORARY
 from pipelines.artefacts import Marker, write_json
@@ -56,21 +57,29 @@ class MineRun:
     def mine(self) -> MineResult:
         """Do what is not done yet."""
         # On the CPU, since only the workers need to have the device.
-        encoder = load_encoder(self.config.model)
-        model, dim = encoder.hash, encoder.dim
-        del encoder
+        models, dim = self._models()
         for leftover in self.folder.glob(f"*{TEMPORARY}*"):
             leftover.unlink()
         write_json(self.folder / "manifest.json", {"complete": False})
         self._shard()
-        self._encode(model)
+        self._encode(models)
         self._search(dim)
         score = self.engine.run("score", self.plan.score(self.sides))
         self._deal(score, "runs")
         (matched,) = self.engine.run("match", self.plan.match(self.sides))
         result, files = self._emit(matched)
-        self._write_reports(result, files, model, dim)
+        self._write_reports(result, files, models, dim)
         return result
+
+    def _models(self) -> tuple[dict[str, str], int]:
+        """The hash that names the encoder of each side, and the length of a vector."""
+        options = {side.name: self.config.encode.options(side.name) for side in self.sides}
+        source = load_encoder(self.config.model, **options["source"])
+        models, dim = {"source": source.hash, "target": source.hash}, source.dim
+        del source
+        if options["target"] != options["source"]:
+            models["target"] = load_encoder(self.config.model, **options["target"]).hash
+        return models, dim
 
     def _deal(self, markers: Sequence[Marker], kind: str) -> None:
         """Give the markers of a stage over both sides to their sides: source first."""
@@ -94,8 +103,8 @@ class MineRun:
         markers = engine.run("shard", [*steps[0], *steps[1]])
         self.sides[0].shards, self.sides[1].shards = markers[: len(steps[0])], markers[len(steps[0]) :]
 
-    def _encode(self, model: str) -> None:
-        steps = [step for side in self.sides for step in self.plan.encode(side, model)]
+    def _encode(self, models: dict[str, str]) -> None:
+        steps = [step for side in self.sides for step in self.plan.encode(side, models[side.name])]
         self._deal(self.engine.run("encode", steps), "vectors")
         check_k(self.config.search.k, *(side.valid for side in self.sides))
 
@@ -154,7 +163,7 @@ class MineRun:
             }
         return facts
 
-    def _write_reports(self, result: MineResult, files: Sequence[Marker], model: str, dim: int) -> None:
+    def _write_reports(self, result: MineResult, files: Sequence[Marker], models: dict[str, str], dim: int) -> None:
         resolved = self.folder / "config.resolved.yaml"
         text = yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         if not resolved.exists() or resolved.read_text(encoding="utf-8") != text:
@@ -173,7 +182,7 @@ class MineRun:
             "bitext_miner": __version__,
             "libraries": _versions(),
             "inputs": inputs,
-            "model": {"path": self.config.model, "hash": model, "dim": dim},
+            "model": _model_facts(self.config.model, models, dim),
             "files": {path: facts for marker in files for path, facts in marker.files.items()},
             "pairs": result.pairs,
             "threshold": result.threshold,
@@ -198,6 +207,12 @@ def _check_not_empty(side: Side, paths: list[str]) -> None:
     )
 
 
+def _model_facts(path: str | None, models: dict[str, str], dim: int) -> dict[str, Any]:
+    """Path (None: the shipped model), the hash (of each side, where they differ) and the dimension."""
+    same = models["source"] == models["target"]
+    return {"path": path, "hash": models["source"] if same else models, "dim": dim}
+
+
 def _versions() -> dict[str, str]:
     versions = {"python": platform.python_version()}
     for name in LIBRARIES:
@@ -215,7 +230,8 @@ def _machine() -> dict[str, Any]:
 def run_mine(config: MineConfig, quiet: bool = False) -> MineResult:
     """Mine as configured. Raises UsageError for what the user can mend before the run, InputError and RunError within
     it."""
-    for name, path in (("model", config.model), ("gold", config.gold)):
+    model = shipped_model() if config.model is None else config.model
+    for name, path in (("model", model), ("gold", config.gold)):
         if path is not None and not Path(path).exists():
             raise UsageError(f"{name}: {path}: no such file or folder")
     folder = Path(config.output).absolute()

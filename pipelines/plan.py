@@ -157,14 +157,16 @@ class Plan:
         ]
 
     def encode(self, side: Side, model: str) -> list[Step]:
-        """One step a shard; `model` is the hash that names the encoder."""
+        """One step a shard; `model` is the hash that names the side's encoder."""
+        path = None if self.config.model is None else str(Path(self.config.model).absolute())
+        options = self.config.encode.options(side.name)
         return [
             self._step(
                 "encode",
                 f"{side.name}-{number:05d}",
                 {"model": model, "rows": shard.info["rows"], "device": self.config.encode.device},
                 shard.inputs(".parquet"),
-                execution={"path": str(Path(self.config.model).absolute()), "threads": self.threads},
+                execution={"path": path, "options": options, "threads": self.threads},
             )
             for number, shard in enumerate(side.shards)
         ]

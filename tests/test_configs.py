@@ -12,6 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from mining.config import MineConfig
 from mining.settings import Settings, read_yaml, validate
 from mining.training import TrainConfig
+from mining.training.data import PrepareConfig
 from pipelines.engine import pipeline_options
 
 FOLDER = Path(__file__).parent.parent / "configs"
@@ -20,6 +21,8 @@ MINING = [path for path in PRESETS if path.name.startswith(("bucc", "mine"))]
 
 
 def model_of(path: Path) -> type[Settings]:
+    if path.name.startswith("prepare"):
+        return PrepareConfig
     return MineConfig if path in MINING else TrainConfig
 
 

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from mining.api import mine
 from mining.cli.score import score
 from mining.corpus import BitextSpec, CorpusSpec, Row
-from mining.encoder import Encoder, load_encoder, save_model, write_vectors
+from mining.encoder import Encoder, PieceTokenizer, load_encoder, save_model, write_vectors
+from mining.encoder.networks import AverageNetwork
 from mining.errors import InputError, RunError, UsageError
 from mining.margin import margin_scores
 from mining.scoring import (
@@ -43,10 +44,10 @@ def make_model(folder: Path, dim: int = 16, seed: int = 0) -> Path:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES), model_writer=pieces, vocab_size=48, hard_vocab_limit=False, minloglevel=2
     )
-    size = sentencepiece.SentencePieceProcessor(model_proto=pieces.getvalue()).get_piece_size()
+    unit = PieceTokenizer(pieces.getvalue())
     # Mostly one direction, so that cosines and means are positive, as with a trained model.
-    table = torch.randn(size, dim, generator=torch.Generator().manual_seed(seed)) * 0.5 + 0.5
-    save_model(folder, table, pieces.getvalue(), lowercase=True)
+    table = torch.randn(unit.size, dim, generator=torch.Generator().manual_seed(seed)) * 0.5 + 0.5
+    save_model(folder, AverageNetwork({"pieces": table}), [unit])
     return folder
 
 
@@ -377,7 +378,7 @@ def test_command_with_bad_flags(
 
 def test_command_without_anything(run: Callable) -> None:
     assert "Examples" in run("--help").stdout
-    with pytest.raises(UsageError, match="bitext score: pairs: Field required; model: Field required"):
+    with pytest.raises(UsageError, match="bitext score: pairs: Field required; output: Field required"):
         run()
 
 

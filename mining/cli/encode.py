@@ -17,7 +17,10 @@ def encode(
         list[str] | None, typer.Argument(metavar="INPUT...", help="Files, globs or gettext:NAME:LANG.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Model folder, as `bitext train` writes it.")
+        str | None,
+        typer.Option(
+            "--model", "-m", help="Model folder, as `bitext train` writes it; default: the model that comes along."
+        ),
     ] = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="File to write: .npy (with two companions) or .parquet.")
@@ -38,7 +41,14 @@ def encode(
     invalid_utf8: Annotated[str | None, typer.Option(help="strict, replace or skip.")] = None,
     on_bad_row: Annotated[str | None, typer.Option(help="error or skip.")] = None,
     max_chars: Annotated[int | None, typer.Option(help="Longer texts are invalid rows (10000).")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 (default) or float16.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of the vectors written: float32 (default) or float16.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Keep only so many of the first dimensions.")] = None,
+    table_dtype: Annotated[
+        str | None, typer.Option(help="Of the model's tables in memory: float32 (default), float16 or int8.")
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Language of the text, for a model that keeps its languages apart.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="0: all cores (default).")] = None,
     device: Annotated[str | None, typer.Option(help="cpu (default) or cuda.")] = None,
 ) -> None:
@@ -49,7 +59,9 @@ def encode(
 
     **Examples**
 
-    `bitext encode --model model-en-de news.txt.gz -o news.npy`
+    `bitext encode news.txt.gz -o news.npy`
+
+    `bitext encode --model model-en-de news.txt.gz -o news.npy --dim 128 --table-dtype int8`
 
     `bitext encode -m model-en-de corpus.de --format tsv --columns id,text -o corpus.parquet --dtype float16`
 
@@ -60,6 +72,7 @@ def encode(
 
     names = [name.strip() for name in columns.split(",")] if columns is not None else None
     flags: dict[str, Any] = {"model": model, "out": out, "dtype": dtype, "threads": threads, "device": device}
+    flags |= {"dim": dim, "table_dtype": table_dtype, "language": language}
     flags |= {"input.path": inputs or None, "input.format": form, "input.columns": names, "input.id": id_}
     flags |= {"input.text": text, "input.invalid_utf8": invalid_utf8, "input.on_bad_row": on_bad_row}
     flags |= {"input.max_chars": max_chars}
@@ -76,7 +89,6 @@ def encode(
 def _require(data: dict[str, Any]) -> None:
     for key, mend in (
         ("input", "name the files to encode"),
-        ("model", "name the model folder with --model"),
         ("out", "name the file to write with -o, ending in .npy or .parquet"),
     ):
         if not data.get(key):

@@ -28,7 +28,9 @@ def mine(
     config: Annotated[str | None, typer.Option(help="YAML file with the settings below; flags override it.")] = None,
     source: Annotated[list[str] | None, typer.Option(help="Source sentences: path, glob or gettext:NAME:LANG.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Target sentences, likewise.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model folder made by `bitext train`.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model folder made by `bitext train`; default: the model that comes along.")
+    ] = None,
     output: Annotated[
         str | None, typer.Option(help="Run folder; the same command goes on where it was stopped.")
     ] = None,
@@ -52,6 +54,14 @@ def mine(
     parameters: Annotated[str | None, typer.Option(help="FAISS search parameters (nprobe=8 for IVF).")] = None,
     backend: Annotated[str | None, typer.Option(help="Exact search by torch or faiss (torch).")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda, for encoding and search.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Keep only so many of the first dimensions.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Of the model's tables in memory: float32 (default), float16 or int8.")
+    ] = None,
+    source_language: Annotated[
+        str | None, typer.Option(help="Language of the source, for a model that keeps its languages apart.")
+    ] = None,
+    target_language: Annotated[str | None, typer.Option(help="Language of the target, likewise.")] = None,
     shard_rows: Annotated[int | None, typer.Option(help="Rows of a shard (250,000).")] = None,
     runner: Annotated[str | None, typer.Option(help="Beam runner: FnApiRunner, DaskRunner, FlinkRunner, …")] = None,
     workers: Annotated[int | None, typer.Option(help="Steps at a time in this process (1).")] = None,
@@ -90,6 +100,10 @@ def mine(
         "search.backend": backend,
         "search.device": device,
         "encode.device": device,
+        "encode.dim": dim,
+        "encode.dtype": dtype,
+        "encode.source_language": source_language,
+        "encode.target_language": target_language,
         "shard.rows": shard_rows,
         "runner.name": runner,
         "runner.workers": workers,
@@ -97,7 +111,7 @@ def mine(
         "runner.dask_address": dask_address,
     }
     data = override(data, flags)
-    for name in ("source", "target", "model", "output"):
+    for name in ("source", "target", "output"):
         if data.get(name) is None:
             raise UsageError(f"nothing given for {name}: use --{name}, or '{name}:' in the file of --config")
     settings = validate(MineConfig, data, config or "command line")

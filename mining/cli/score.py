@@ -16,6 +16,8 @@ a text too long) has empty scores and a reason.
 
 Examples:
 
+    bitext score pairs.tsv --columns source,target -o scores.tsv
+
     bitext score --model model pairs.tsv --columns source,target -o scores.tsv
 
     bitext score -m model corpus.de corpus.en --format text -o scores.parquet
@@ -29,7 +31,10 @@ def score(
         list[str] | None, typer.Argument(help="File of aligned pairs; for plain text its two line-aligned files.")
     ] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", help="Where to: .tsv, .jsonl or .parquet.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Model folder written by `bitext train`.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="Model folder written by `bitext train` [the one that comes along]."),
+    ] = None,
     format: Annotated[str | None, typer.Option(help="Format of the pairs; default: by extension.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns of TSV pairs, for example id,source,target.")] = None,
     source: Annotated[str | None, typer.Option(help="Name of the source column or field; TMX: language.")] = None,
@@ -48,6 +53,14 @@ def score(
     margin: Annotated[str | None, typer.Option(help="ratio, distance or absolute [ratio].")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads for encoding; 0: all cores.")] = None,
     device: Annotated[str | None, typer.Option(help="Where to encode [cpu].")] = None,
+    dim: Annotated[int | None, typer.Option(help="Keep only so many of the first dimensions.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Of the model's tables in memory: float32, float16 or int8 [float32].")
+    ] = None,
+    source_language: Annotated[
+        str | None, typer.Option(help="Language of the source, for a model that keeps its languages apart.")
+    ] = None,
+    target_language: Annotated[str | None, typer.Option(help="Language of the target, likewise.")] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file with these settings; flags override it.")] = None,
 ) -> None:
     from mining.scoring import ScoreConfig, score_file
@@ -63,7 +76,10 @@ score.__doc__ = SCORE_HELP
 
 _PAIRS_FLAGS = ("format", "columns", "source", "target", "id", "max_chars", "invalid_utf8", "on_bad_row")
 _POOL_FLAGS = ("source_pool", "target_pool", "pool_format", "pool_columns", "source_pool_text", "target_pool_text")
-_TOP_FLAGS = ("output", "model", "k", "margin", "threads", "device")
+_TOP_FLAGS = (
+    *("output", "model", "k", "margin", "threads", "device"),
+    *("dim", "dtype", "source_language", "target_language"),
+)
 _FLAGS = frozenset(("pairs", *_PAIRS_FLAGS, *_POOL_FLAGS, *_TOP_FLAGS))
 
 

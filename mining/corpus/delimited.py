@@ -13,7 +13,7 @@ def read_tsv(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
     """Rows of one TSV file; the id comes from the column `spec.id`, by default ``id`` if such a column is declared."""
     reader = _TsvReader(spec, file, layout)
     name, max_chars, width = file.name, spec.max_chars, len(reader.columns)
-    places, id_place = reader.text_places, reader.id_place
+    places, id_place, extra_places = reader.text_places, reader.id_place, reader.extra_places
     text_place = places[0] if len(places) == 1 else None
     for first, lines in read_lines(file.path, spec.invalid_utf8, max_chars):
         for number, line in enumerate(lines, first):
@@ -29,7 +29,8 @@ def read_tsv(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
                 yield reader.without_id(number, line, cells)
                 continue
             texts = (cells[text_place],) if text_place is not None else tuple([cells[place] for place in places])
-            yield make_row(row_id, texts, name, number, max_chars)
+            extra = tuple([cells[place] for place in extra_places]) if extra_places else ()
+            yield make_row(row_id, texts, name, number, max_chars, extra)
 
 
 class _TsvReader:
@@ -40,6 +41,7 @@ class _TsvReader:
         self.file = file
         self.columns = spec.columns or []
         self.text_places = [self.columns.index(field) for field in layout.fields]
+        self.extra_places = [self.columns.index(field) for field in layout.extra]
         id_name = spec.id if spec.id is not None else "id"
         self.id_place = self.columns.index(id_name) if id_name in self.columns else None
 

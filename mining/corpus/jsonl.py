@@ -20,7 +20,7 @@ def read_jsonl(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]
 
     Without `spec.id` the first object decides for the file: if it has a field ``id``, every row must.
     """
-    reader = _JsonReader(spec, file, layout.fields)
+    reader = _JsonReader(spec, file, layout)
     for number, line in numbered_lines(file.path, spec.invalid_utf8, spec.max_chars):
         if isinstance(line, FaultyLine):
             yield dropped(generated_id(file.name, number), (line.head,) * reader.width, file.name, number, line.reason)
@@ -40,11 +40,12 @@ class _UnfitError(Exception):
 
 
 class _JsonReader:
-    def __init__(self, spec: RowRules, file: InputFile, fields: tuple[str, ...]) -> None:
+    def __init__(self, spec: RowRules, file: InputFile, layout: Layout) -> None:
         self.spec = spec
         self.file = file
-        self.fields = fields
-        self.width = len(fields)
+        self.fields = layout.fields
+        self.extra = layout.extra
+        self.width = len(self.fields)
         self.id_field = spec.id
         self._id_settled = spec.id is not None
 
@@ -53,14 +54,15 @@ class _JsonReader:
             record = _parsed(line)
             texts = self._texts(record)
             row_id = self._id(record, number, texts)
+            extra = tuple([self._extra(record, field, texts) for field in self.extra]) if self.extra else ()
         except _UnfitError as unfit:
             previews = tuple(_SURROGATE.sub("\ufffd", text) for text in unfit.texts)
             previews += ("",) * (self.width - len(previews))
             problem = _SURROGATE.sub("\ufffd", " ".join(unfit.problem.split()))
             return bad_row(self.spec, self.file.path, self.file.name, number, previews, problem)
         if "\\u" in line and _SURROGATE_ESCAPE.search(line):
-            return self._with_surrogates(row_id, texts, number)
-        return make_row(row_id, texts, self.file.name, number, self.spec.max_chars)
+            return self._with_surrogates(row_id, texts, number, extra)
+        return make_row(row_id, texts, self.file.name, number, self.spec.max_chars, extra)
 
     def _texts(self, record: dict[str, Any]) -> tuple[str, ...]:
         for field in self.fields:
@@ -85,17 +87,24 @@ class _JsonReader:
         problem = f"field '{self.id_field}' holds no id (a non-empty string or an integer): give the row an id"
         raise _UnfitError(problem, texts)
 
-    def _with_surrogates(self, row_id: str, texts: tuple[str, ...], number: int) -> Row:
+    def _extra(self, record: dict[str, Any], field: str, texts: tuple[str, ...]) -> str:
+        value = record.get(field)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            found = f"is {_kind(value)}" if field in record else "is missing"
+            raise _UnfitError(f"field '{field}' {found}: give it a string or a number", texts)
+        return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else repr(value)
+
+    def _with_surrogates(self, row_id: str, texts: tuple[str, ...], number: int, extra: tuple[str, ...]) -> Row:
         r"""Half a surrogate pair (``"\ud800"``) is no character and cannot be encoded: the policy on UTF-8 applies."""
         name = self.file.name
         cleaned = tuple(_SURROGATE.sub("\ufffd", text) for text in texts)
         clean_id = _SURROGATE.sub("\ufffd", row_id)
         if (cleaned, clean_id) == (texts, row_id) or self.spec.invalid_utf8 == "replace":
-            return make_row(clean_id, cleaned, name, number, self.spec.max_chars)
+            return make_row(clean_id, cleaned, name, number, self.spec.max_chars, extra)
         if self.spec.invalid_utf8 == "strict":
             raise invalid_utf8_error(self.file.path, number, "a lone surrogate such as \\ud800")
         own = row_id if clean_id == row_id else generated_id(name, number)
-        return dropped(own, cleaned, name, number, INVALID_UTF8)
+        return dropped(own, cleaned, name, number, INVALID_UTF8, extra)
 
 
 def _parsed(line: str) -> dict[str, Any]:

@@ -26,14 +26,16 @@ def read_parquet(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Ro
     with open_seekable(file.path) as stream:
         try:
             parquet = pq.ParquetFile(stream)
-            id_column = _check_schema(parquet.schema_arrow, spec, layout.fields, file.path)
-            columns = list(dict.fromkeys([*layout.fields, *([id_column] if id_column else [])]))
+            id_column = _check_schema(parquet.schema_arrow, spec, layout, file.path)
+            columns = list(dict.fromkeys([*layout.fields, *layout.extra, *([id_column] if id_column else [])]))
             for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=columns):
                 texts = [_values(batch.column(field)) for field in layout.fields]
                 ids = _values(batch.column(id_column)) if id_column else None
+                extras = [_values(batch.column(field)) for field in layout.extra]
                 for index, row_texts in enumerate(zip(*texts, strict=True)):
                     row_id = ids[index] if ids is not None else generated_id(file.name, number + index + 1)
-                    yield _row(spec, file, number + index + 1, row_id, row_texts, id_column)
+                    extra = tuple([_label(values[index]) for values in extras])
+                    yield _row(spec, file, number + index + 1, row_id, row_texts, id_column, extra)
                 number += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             problem = " ".join(str(error).split())
@@ -42,20 +44,35 @@ def read_parquet(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Ro
             ) from None
 
 
-def _check_schema(schema: Any, spec: RowRules, fields: tuple[str, ...], path: str) -> str | None:
+def _check_schema(schema: Any, spec: RowRules, layout: Layout, path: str) -> str | None:
     """The name of the id column, if there is one."""
     import pyarrow as pa
 
     id_column = spec.id if spec.id is not None else ("id" if "id" in schema.names else None)
-    for name in (*fields, *([id_column] if id_column else [])):
+    fields = layout.fields
+    for name in (*fields, *layout.extra, *([id_column] if id_column else [])):
         if name not in schema.names:
             raise UsageError(f"{path}: no column '{name}'; the columns are: {', '.join(schema.names)}")
         kind = schema.field(name).type
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
-        if not (_is_text(kind) or (name == id_column and name not in fields and pa.types.is_integer(kind))):
+        number = (name == id_column and pa.types.is_integer(kind)) or (name in layout.extra and _is_number(kind))
+        if not (_is_text(kind) or (number and name not in fields)):
             raise UsageError(f"{path}: column '{name}' has the type {kind}, not string: name another column")
     return id_column
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal))
+
+
+def _label(value: Any) -> str:
+    """A value of a further column as text; null is empty."""
+    if value is None:
+        return ""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _is_text(kind: Any) -> bool:
@@ -94,6 +111,7 @@ def _row(
     row_id: Any,
     values: tuple[str | bytes | None, ...],
     id_column: str | None,
+    extra: tuple[str, ...],
 ) -> Row:
     texts = tuple("" if v is None else v if isinstance(v, str) else v.decode("utf-8", "replace") for v in values)
     own = "" if row_id is None else row_id.decode("utf-8", "replace") if isinstance(row_id, bytes) else str(row_id)
@@ -102,8 +120,8 @@ def _row(
             raise invalid_utf8_error(file.path, number, where="row")
         if spec.invalid_utf8 == "skip":
             kept = generated_id(file.name, number) if isinstance(row_id, bytes) or not own.strip() else own
-            return dropped(kept, texts, file.name, number, INVALID_UTF8)
+            return dropped(kept, texts, file.name, number, INVALID_UTF8, extra)
     if not own or own.isspace():
         problem = f"the id in column '{id_column}' is empty: give the row an id"
         return bad_row(spec, file.path, file.name, number, texts, problem, "row")
-    return make_row(own, texts, file.name, number, spec.max_chars)
+    return make_row(own, texts, file.name, number, spec.max_chars, extra)

@@ -23,7 +23,8 @@ class Row(NamedTuple):
     ``texts`` holds one text for a corpus and two for a bitext; for an unusable row previews of at most 200 characters.
     ``file`` is the display name of the file, ``line`` the 1-based line (text, TSV, JSON lines) or record number
     (Parquet row, TMX unit, gettext entry). ``reason`` is None for a usable row, else one of ``blank``, ``too_long``,
-    ``invalid_utf8``, ``bad_row``.
+    ``invalid_utf8``, ``bad_row``. ``extra`` holds the values of ``spec.extra_fields`` (the domain and the score of a
+    pair), and is empty where there are none or where the row is too faulty to tell.
     """
 
     id: str
@@ -31,23 +32,26 @@ class Row(NamedTuple):
     file: str
     line: int
     reason: str | None
+    extra: tuple[str, ...] = ()
 
 
-def make_row(row_id: str, texts: tuple[str, ...], name: str, line: int, max_chars: int) -> Row:
+def make_row(
+    row_id: str, texts: tuple[str, ...], name: str, line: int, max_chars: int, extra: tuple[str, ...] = ()
+) -> Row:
     """A row of well-formed texts, which may still be too long or blank (nothing but white space)."""
     for text in texts:
         if len(text) > max_chars:
-            return dropped(row_id, texts, name, line, TOO_LONG)
+            return dropped(row_id, texts, name, line, TOO_LONG, extra)
     for text in texts:
         if not text or text.isspace():
             # Whole texts, since the other side of a pair may be wanted as it is.
-            return Row(row_id, texts, name, line, BLANK)
-    return Row(row_id, texts, name, line, None)
+            return Row(row_id, texts, name, line, BLANK, extra)
+    return Row(row_id, texts, name, line, None, extra)
 
 
-def dropped(row_id: str, texts: tuple[str, ...], name: str, line: int, reason: str) -> Row:
+def dropped(row_id: str, texts: tuple[str, ...], name: str, line: int, reason: str, extra: tuple[str, ...] = ()) -> Row:
     """A row that cannot be used; only previews of its texts are kept."""
-    return Row(row_id, tuple(text[:PREVIEW_CHARS] for text in texts), name, line, reason)
+    return Row(row_id, tuple(text[:PREVIEW_CHARS] for text in texts), name, line, reason, extra)
 
 
 def row_blocks(rows: Iterable[Row], max_rows: int, max_chars: int) -> Iterator[list[Row]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
@@ -80,6 +81,11 @@ class RowRules(Settings):
         """``path`` as the list it always is after validation."""
         return [self.path] if isinstance(self.path, str) else self.path
 
+    @property
+    def extra_fields(self) -> tuple[str, ...]:
+        """Columns or fields read besides texts and id; their values are ``Row.extra``."""
+        return ()
+
 
 class CorpusSpec(RowRules):
     """One side: a pile of sentences.
@@ -96,10 +102,28 @@ class BitextSpec(RowRules):
     ``source`` and ``target`` name the two columns or fields; by default ``source`` and ``target``, for gettext
     ``msgid`` and ``msgstr``; for TMX they are language codes and must be given. A bitext in plain text is two
     line-aligned files, ``path: [source file, target file]``, and uses neither.
+
+    ``domain`` and ``score`` name the columns or fields (TSV, JSON lines, Parquet) with the domain of a pair and with a
+    number for its quality, for example the similarity of paraphrases. ``languages`` are the codes of the two sides.
     """
 
     source: str | None = None
     target: str | None = None
+    domain: str | None = None
+    score: str | None = None
+    languages: tuple[str, str] | None = None
+
+    @field_validator("languages")
+    @classmethod
+    def _codes(cls, value: tuple[str, str] | None) -> tuple[str, str] | None:
+        if value is not None and not all(re.fullmatch(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*", code) for code in value):
+            raise ValueError(f"{', '.join(map(repr, value))}: give two language codes, for example [en, de]")
+        return value
+
+    @property
+    def extra_fields(self) -> tuple[str, ...]:
+        """The column of the domain, then that of the score, where they are named."""
+        return tuple(name for name in (self.domain, self.score) if name is not None)
 
 
 class InputFile(Settings):
@@ -115,10 +139,14 @@ class InputFile(Settings):
 
 
 class Layout(NamedTuple):
-    """What is read from a file: its format and the names of the text fields (one for a corpus, two for a bitext)."""
+    """What is read from a file: its format and the names of the text fields (one for a corpus, two for a bitext).
+
+    ``extra`` are the further fields whose values go along with a row.
+    """
 
     format: Format
     fields: tuple[str, ...]
+    extra: tuple[str, ...] = ()
 
 
 def compression_of(path: str) -> str | None:
@@ -135,8 +163,14 @@ def layout(spec: RowRules, path: str) -> Layout:
     """Format and text fields of one file; raises UsageError for what the spec and the format do not agree on."""
     form = _format_of(spec, path)
     fields = _fields(spec, form, path)
+    extra = spec.extra_fields
     if form == "tsv":
-        _check_columns(spec, fields, path)
+        _check_columns(spec, (*fields, *extra), path)
+    elif extra and form in ("text", "gettext", "tmx"):
+        raise UsageError(
+            f"{path}: {form} has no column '{extra[0]}': leave out `domain` and `score` (without a domain, the file is "
+            "the domain), or write TSV, JSON lines or Parquet"
+        )
     elif form in ("text", "gettext") and spec.id is not None:
         raise UsageError(f"{path}: {form} has no column '{spec.id}' for ids: leave out `id`, ids are generated")
     elif form == "tmx" and spec.id not in (None, "tuid"):
@@ -145,7 +179,7 @@ def layout(spec: RowRules, path: str) -> Layout:
         raise UsageError(f"{path}: plain text has no columns: set format: tsv, or leave out `columns`")
     if len(set(fields)) != len(fields):
         raise UsageError(f"{path}: source and target are both '{fields[0]}': name two different ones")
-    return Layout(form, fields)
+    return Layout(form, fields, extra)
 
 
 def _format_of(spec: RowRules, path: str) -> Format:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from mining.encoder.base import Encoder
 from mining.encoder.corpus_vectors import EncodeConfig, encode_corpus
-from mining.encoder.model_folder import load_encoder, save_model
+from mining.encoder.encoder import SentenceEncoder
+from mining.encoder.load import load_encoder
+from mining.encoder.model_folder import save_model
 from mining.encoder.pieces import Pieces, PieceTokenizer
-from mining.encoder.sp import SpEncoder
+from mining.encoder.units import Unit, learn_ngrams, learn_words
 from mining.encoder.vector_file import Vectors, read_vectors, write_vectors
 
 __all__ = [
@@ -14,9 +16,12 @@ __all__ = [
     "Encoder",
     "PieceTokenizer",
     "Pieces",
-    "SpEncoder",
+    "SentenceEncoder",
+    "Unit",
     "Vectors",
     "encode_corpus",
+    "learn_ngrams",
+    "learn_words",
     "load_encoder",
     "read_vectors",
     "save_model",

@@ -41,3 +41,20 @@ def encode_pieces(table: torch.Tensor, pieces: Pieces) -> tuple[np.ndarray, np.n
     ids = torch.from_numpy(np.ascontiguousarray(pieces.ids, dtype=np.int64)).to(table.device)
     offsets = torch.from_numpy(np.ascontiguousarray(pieces.offsets, dtype=np.int64)).to(table.device)
     return unit_rows(bag_sums(table, ids, offsets).cpu().numpy())
+
+
+def row_gradient(bags: Pieces, by_sum: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """From the gradient by each bag's sum (n, dim) to the gradient by each table row the bags touch.
+
+    Returns the distinct rows (r,) ascending and (r, dim). A row's gradient is the sum over the bags that hold it: the
+    same summation of bags again, with pieces and bags changed over, always in the same order.
+    """
+    order = np.argsort(bags.ids, kind="stable")
+    ids = bags.ids[order]
+    starts = np.flatnonzero(np.diff(ids, prepend=-1))
+    owner = np.repeat(np.arange(len(bags.offsets) - 1), bags.lengths)[order]
+    rows, members, offsets = (
+        torch.from_numpy(np.ascontiguousarray(part, dtype=np.int64)).to(by_sum.device)
+        for part in (ids[starts], owner, np.append(starts, len(ids)))
+    )
+    return rows, bag_sums(by_sum, members, offsets)

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from mining.corpus import CorpusSpec, Row, list_inputs, read_rows, row_blocks
 from mining.encoder.base import Encoder
-from mining.encoder.model_folder import load_encoder
+from mining.encoder.load import load_encoder
+from mining.encoder.stored import TableType
 from mining.encoder.vector_file import Block, Written, check_target, write_vectors
 from mining.errors import InputError, UsageError
 from mining.settings import Settings
@@ -26,9 +27,17 @@ class EncodeConfig(Settings):
     """What to encode, with which model, and where to write the vectors."""
 
     input: CorpusSpec
-    model: str
+    model: str | None = None
+    """model folder; without one the model that ships with the package"""
     out: str
     dtype: Literal["float32", "float16"] = "float32"
+    """of the vectors in the file"""
+    dim: int | None = Field(default=None, ge=1)
+    """keep only so many of the first dimensions"""
+    table_dtype: TableType = "float32"
+    """float16 or int8: keep the model's tables as small as that in memory"""
+    language: str | None = None
+    """of the texts; needed for a model whose languages have parameters of their own"""
     threads: int = Field(default=0, ge=0)
     device: str = "cpu"
 
@@ -52,7 +61,9 @@ def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = 
         raise UsageError(f"{target}: is the input as well: name another output")
     check_target(target, config.dtype)
     list_inputs(config.input)
-    encoder = load_encoder(config.model, config.device)
+    encoder = load_encoder(
+        config.model, config.device, dim=config.dim, dtype=config.table_dtype, language=config.language
+    )
     reasons: Counter[str] = Counter()
     blocks = _encoded(encoder, read_rows(config.input), config.threads, reasons)
     written = write_vectors(

@@ -1,11 +1,11 @@
-"""The model folder: ``model.safetensors``, ``sentencepiece.model`` and ``config.json``."""
+"""The model folder: ``model.safetensors``, the files of the units, and ``config.json``."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,32 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from mining.devices import resolve_device
-from mining.encoder.base import Encoder
-from mining.encoder.pieces import PieceTokenizer
-from mining.encoder.sp import SpEncoder
+from mining.encoder.networks import AverageNetwork, Network, build_network
+from mining.encoder.pieces import PIECES_FILE
+from mining.encoder.stored import SCALES, TABLE_TYPES, StoredTable, check_type
+from mining.encoder.units import Unit, load_unit
 from mining.errors import UsageError
 
-FORMAT_VERSION = 1
-KIND = "sp"
+__all__ = [
+    "CONFIG_FILE",
+    "FORMAT_VERSION",
+    "PIECES_FILE",
+    "TABLE_FILE",
+    "model_hash",
+    "read_config",
+    "read_model",
+    "replace_file",
+    "save_model",
+    "unit_files",
+]
+
+FORMAT_VERSION = 2
 TABLE_FILE = "model.safetensors"
-PIECES_FILE = "sentencepiece.model"
 CONFIG_FILE = "config.json"
-TABLE_KEY = "piece_vectors"
-_ENCODING_KEYS = ("format_version", "kind", "dim", "vocabulary", "lowercase")
+_ENCODING_KEYS = ("format_version", "kind", "network", "units", "dim", "dtype", "shared")
+_HASH_CHUNK = 1 << 22
+SIDES = ("source", "target")
+"""Names of two languages that are kept apart when they were not given any."""
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -38,48 +51,103 @@ def replace_file(path: Path, data: bytes) -> None:
     os.replace(temporary, path)
 
 
-def model_hash(config: Mapping[str, Any], table: bytes, pieces: bytes) -> str:
-    """The name of a model: blake2b-128 over what decides its vectors (settings, piece table, sentencepiece model)."""
+def unit_files(config: Mapping[str, Any]) -> list[str]:
+    """Names of the units' files that a model's ``config.json`` speaks of."""
+    return [name for described in config["units"] for name in described["files"]]
+
+
+def model_hash(folder: Path, config: Mapping[str, Any]) -> str:
+    """The name of a model: blake2b-128 over what decides its vectors: settings, tensors and the units' files."""
     digest = hashlib.blake2b(digest_size=16)
     settings = {key: config.get(key) for key in _ENCODING_KEYS}
-    for part in (json.dumps(settings, sort_keys=True).encode(), table, pieces):
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
+    if not config["shared"]:
+        settings["languages"] = config["languages"]  # which half of the tables is whose
+    text = json.dumps(settings, sort_keys=True).encode()
+    digest.update(len(text).to_bytes(8, "little") + text)
+    for name in (TABLE_FILE, *unit_files(config)):
+        digest.update((folder / name).stat().st_size.to_bytes(8, "little"))
+        for chunk in _chunks(folder / name):
+            digest.update(chunk)
     return digest.hexdigest()
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(_HASH_CHUNK):
+            yield chunk
 
 
 def save_model(
     folder: Path,
-    table: torch.Tensor,
-    pieces: bytes,
+    network: Network,
+    units: Sequence[Unit],
     *,
-    lowercase: bool,
-    languages: list[str] | None = None,
+    languages: Sequence[str] | None = None,
     training: Mapping[str, Any] | None = None,
     versions: Mapping[str, str] | None = None,
+    dtype: str = "float32",
 ) -> str:
     """Write a model folder, ``config.json`` last, and return the model's hash.
 
-    `table` is (vocabulary, dim) float32, one row per id of the sentencepiece model `pieces`. `training` and `versions`
-    are kept for the reader and are no part of the hash.
+    `units` in the order of the network's tables; a table has as many rows as its unit, or twice as many when the two
+    `languages` are kept apart. `dtype` is that of the tables on disk; other than float32, a projection is worked into
+    the tables. `training` and `versions` are kept for the reader and are no part of the hash. Raises ValueError when
+    units and tables do not fit.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    data = save({TABLE_KEY: table.detach().to("cpu", torch.float32).contiguous()})
+    check_type(dtype)
+    if dtype != "float32" and isinstance(network, AverageNetwork):
+        network = network.projected()
+    shared = _check_units(network, units)
+    if not shared and len(set(languages or [])) != 2:
+        languages = SIDES
+    tensors = _tensors(network, dtype)
+    files = [unit.files() for unit in units]
     config: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
-        "kind": KIND,
-        "dim": table.shape[1],
-        "vocabulary": table.shape[0],
-        "lowercase": lowercase,
-        "languages": languages or [],
+        "kind": network.kind,
+        "network": network.settings(),
+        "units": [
+            {"kind": unit.kind, "settings": unit.settings(), "files": sorted(one)}
+            for unit, one in zip(units, files, strict=True)
+        ],
+        "dim": network.dim,
+        "dtype": dtype,
+        "shared": shared,
+        "languages": list(languages or []),
         "training": dict(training or {}),
         "versions": dict(versions or {}),
     }
-    config["hash"] = model_hash(config, data, pieces)
-    replace_file(folder / PIECES_FILE, pieces)
-    replace_file(folder / TABLE_FILE, data)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in (item for one in files for item in one.items()):
+        replace_file(folder / name, data)
+    replace_file(folder / TABLE_FILE, save(tensors))
+    config["hash"] = model_hash(folder, config)
     replace_file(folder / CONFIG_FILE, (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
     return str(config["hash"])
+
+
+def _tensors(network: Network, dtype: str) -> dict[str, torch.Tensor]:
+    """What is saved of a network: its tables in `dtype`, its weights in float32."""
+    tensors: dict[str, torch.Tensor] = {}
+    for name, table in network.tables.items():
+        tensors |= StoredTable(table.detach().to("cpu", torch.float32)).converted(dtype).tensors(name)
+    tensors |= {name: weight.detach().to("cpu", torch.float32) for name, weight in network.weights.items()}
+    return {name: tensor.contiguous() for name, tensor in tensors.items()}
+
+
+def _check_units(network: Network, units: Sequence[Unit]) -> bool:
+    """Whether the languages share the tables; raises ValueError when tables and units do not fit."""
+    kinds = [unit.kind for unit in units]
+    if list(network.tables) != kinds:
+        raise ValueError(f"tables {', '.join(network.tables)} with units {', '.join(kinds)}")
+    shares = set()
+    for unit, table in zip(units, network.tables.values(), strict=True):
+        if len(table) not in (unit.size, 2 * unit.size):
+            raise ValueError(f"table '{unit.kind}' has {len(table)} rows for {unit.size} {unit.kind}")
+        shares.add(len(table) == unit.size)
+    if len(shares) != 1:
+        raise ValueError("some tables are of one language, others of two")
+    return shares.pop()
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -89,77 +157,108 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: not a readable model description: {error}") from None
-    missing = [key for key in (*_ENCODING_KEYS, "hash") if not isinstance(config, dict) or key not in config]
+    if not isinstance(config, dict) or "format_version" not in config:
+        raise UsageError(f"{path}: not a model description of this program: it lacks format_version")
+    if config["format_version"] != FORMAT_VERSION:
+        raise UsageError(
+            f"{path}: format {config['format_version']}, but this version reads format {FORMAT_VERSION}; train it again"
+        )
+    missing = [key for key in (*_ENCODING_KEYS, "languages", "hash") if key not in config]
     if missing:
         raise UsageError(f"{path}: not a model description of this program: it lacks {', '.join(missing)}")
-    if config["format_version"] != FORMAT_VERSION or config["kind"] != KIND:
-        found = f"format {config['format_version']} of kind {config['kind']}"
-        raise UsageError(f"{path}: {found}, but this version reads format {FORMAT_VERSION} of kind {KIND}")
+    names = unit_files(config)
+    if len(set(names)) != len(names) or any(Path(name).name != name for name in names):
+        raise UsageError(f"{path}: names the files {', '.join(names)}, which cannot be")
     return config
 
 
-def load_encoder(path: str | Path, device: str = "cpu") -> Encoder:
-    """Load a model folder onto `device` ("cpu", "cuda", "cuda:1").
+def read_model(folder: Path) -> tuple[dict[str, Any], list[Unit], dict[str, StoredTable], dict[str, torch.Tensor]]:
+    """What a model folder holds: its ``config.json``, units, tables in their order, and weights.
 
     Raises UsageError when the folder or a file is missing, truncated, or does not fit the others; the message names
     both files and both numbers.
     """
-    folder = Path(path)
-    _check_folder(folder)
-    config = read_config(folder)
-    table_bytes, pieces_bytes = (folder / TABLE_FILE).read_bytes(), (folder / PIECES_FILE).read_bytes()
-    table = _read_table(folder / TABLE_FILE)
-    tokenizer = _read_tokenizer(folder / PIECES_FILE, pieces_bytes)
-    _check_fit(folder, config, table, tokenizer)
-    found = model_hash(config, table_bytes, pieces_bytes)
+    config = _check_folder(folder)
+    tensors = _read_tensors(folder / TABLE_FILE)
+    units = [_read_unit(folder, described) for described in config["units"]]
+    tables = {unit.kind: _table(folder, unit.kind, tensors) for unit in units}
+    spare = {unit.kind + SCALES for unit in units} | set(tables)
+    weights = {name: tensor for name, tensor in tensors.items() if name not in spare}
+    _check_fit(folder, config, units, tables, weights)
+    found = model_hash(folder, config)
     if found != config["hash"]:
         raise UsageError(
             f"{folder}: the files do not belong together: they hash to {found} but {CONFIG_FILE} says "
             f"{config['hash']}; copy the whole folder again, or train again"
         )
-    return SpEncoder(table.to(resolve_device(device)), tokenizer, found, config)
+    return config, units, tables, weights
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(folder: Path) -> dict[str, Any]:
+    """The folder's ``config.json``, after a look at whether all files are there."""
     if not folder.is_dir():
         hint = "a model is the folder that `bitext train` writes"
         raise UsageError(f"{folder}: {'not a folder' if folder.exists() else 'no such model folder'}; {hint}")
-    missing = [name for name in (CONFIG_FILE, TABLE_FILE, PIECES_FILE) if not (folder / name).is_file()]
+    whole = (folder / CONFIG_FILE).is_file()
+    config = read_config(folder) if whole else {}
+    names = (CONFIG_FILE, TABLE_FILE, *unit_files(config)) if whole else (CONFIG_FILE,)
+    missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         mend = "the training has not finished: run it again" if (folder / "checkpoint").is_dir() else "copy it again"
         raise UsageError(f"{folder}: not a whole model, it lacks {', '.join(missing)}; {mend}")
+    return config
 
 
-def _read_table(path: Path) -> torch.Tensor:
+def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
-            keys = list(file.keys())
-            if TABLE_KEY not in keys:
-                raise UsageError(f"{path}: holds {', '.join(keys) or 'nothing'}, not the table '{TABLE_KEY}'")
-            table = file.get_tensor(TABLE_KEY)
+            return {name: file.get_tensor(name) for name in sorted(file.keys())}
     except (SafetensorError, OSError) as error:
         raise UsageError(f"{path}: truncated or not a safetensors file ({error}); copy it again") from None
-    if table.ndim != 2 or table.dtype != torch.float32:
-        raise UsageError(f"{path}: '{TABLE_KEY}' is {table.dtype} of shape {tuple(table.shape)}, not a float32 matrix")
+
+
+def _table(folder: Path, name: str, tensors: Mapping[str, torch.Tensor]) -> StoredTable:
+    path = folder / TABLE_FILE
+    if name not in tensors:
+        raise UsageError(f"{path}: holds {', '.join(tensors) or 'nothing'}, not the table '{name}'")
+    table = StoredTable(tensors[name], tensors.get(name + SCALES))
+    if table.values.ndim != 2 or table.dtype not in TABLE_TYPES:
+        raise UsageError(f"{path}: '{name}' is {table.dtype} of shape {tuple(table.values.shape)}, not a table")
+    if (table.dtype == "int8") != (table.scales is not None):
+        raise UsageError(f"{path}: '{name}' is {table.dtype}, but '{name + SCALES}' says otherwise; copy it again")
     return table
 
 
-def _read_tokenizer(path: Path, data: bytes) -> PieceTokenizer:
+def _read_unit(folder: Path, described: Mapping[str, Any]) -> Unit:
+    files = {name: (folder / name).read_bytes() for name in described["files"]}
     try:
-        return PieceTokenizer(data)
-    except (RuntimeError, ValueError) as error:
-        raise UsageError(f"{path}: truncated or not a sentencepiece model ({error}); copy it again") from None
+        return load_unit(described["kind"], files, described["settings"])
+    except ValueError as error:
+        raise UsageError(f"{folder}: {error}; copy it again") from None
 
 
-def _check_fit(folder: Path, config: Mapping[str, Any], table: torch.Tensor, tokenizer: PieceTokenizer) -> None:
-    rows, dim = table.shape
-    table_path, config_path = folder / TABLE_FILE, folder / CONFIG_FILE
-    mend = "the files are of different models"
-    if rows != tokenizer.size:
-        raise UsageError(f"{table_path} has {rows} rows but {folder / PIECES_FILE} has {tokenizer.size} pieces; {mend}")
-    if rows != config["vocabulary"]:
+def _check_fit(
+    folder: Path,
+    config: Mapping[str, Any],
+    units: Sequence[Unit],
+    tables: Mapping[str, StoredTable],
+    weights: Mapping[str, torch.Tensor],
+) -> None:
+    path, mend = folder / TABLE_FILE, "the files are of different models"
+    for described, unit, table in zip(config["units"], units, tables.values(), strict=True):
+        wanted = unit.size if config["shared"] else 2 * unit.size
+        if len(table.values) != wanted:
+            names = ", ".join(str(folder / name) for name in described["files"])
+            raise UsageError(f"{path}: {len(table.values)} rows of {unit.kind}, but {names} ask for {wanted}; {mend}")
+    # One row is enough to see whether network and tensors fit.
+    first = {name: table.take(slice(1)) for name, table in tables.items()}
+    try:
+        network = build_network(config["network"], {**first, **weights})
+    except ValueError as error:
+        raise UsageError(f"{path}: does not fit {folder / CONFIG_FILE}: {error}; {mend}") from None
+    if list(network.tables) != list(tables):
+        raise UsageError(f"{path}: holds {', '.join(weights)} besides the tables {', '.join(tables)}; {mend}")
+    if network.dim != config["dim"]:
         raise UsageError(
-            f"{table_path} has {rows} rows but {config_path} says vocabulary {config['vocabulary']}; {mend}"
+            f"{path}: vectors of dimension {network.dim}, but {folder / CONFIG_FILE} says dim {config['dim']}; {mend}"
         )
-    if dim != config["dim"]:
-        raise UsageError(f"{table_path} has dimension {dim} but {config_path} says dim {config['dim']}; {mend}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sentencepiece
 
 from mining.devices import resolve_threads
 
+PIECES_FILE = "sentencepiece.model"
 WORD_BOUNDARY = "\u2581"
 """The piece sentencepiece writes for a space; it carries no character of the text."""
 
@@ -60,8 +61,11 @@ class PieceTokenizer:
     Wieting et al. 2019, section 2 (encoders); the rule for unknown pieces is that of the published code.
     """
 
+    kind = "pieces"
+
     def __init__(self, model: bytes) -> None:
         """`model`: the bytes of a sentencepiece model file; raises RuntimeError when they are not one."""
+        self.model = model
         self._processor = sentencepiece.SentencePieceProcessor()
         self._processor.LoadFromSerializedProto(model)
         self.size: int = self._processor.get_piece_size()
@@ -77,6 +81,14 @@ class PieceTokenizer:
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         ids = np.fromiter(itertools.chain.from_iterable(lists), np.int32, int(offsets[-1]))
         return self._drop_unknown(Pieces(ids, offsets))
+
+    def files(self) -> dict[str, bytes]:
+        """``sentencepiece.model``."""
+        return {PIECES_FILE: self.model}
+
+    def settings(self) -> dict[str, Any]:
+        """Nothing: the sentencepiece model says all."""
+        return {}
 
     def _encode(self, texts: list[str], threads: int) -> list[list[int]]:
         if not texts:

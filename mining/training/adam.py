@@ -1,39 +1,77 @@
-"""Adam on the rows of a table that a step touches."""
+"""Adam on the parameters of a network: on the rows of its tables that a step touches, on its weights as a whole."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
+
+from mining.encoder.networks import Gradients, Network
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 _CHUNK_ROWS = 512
 """Rows worked on at a time, so that the intermediate results stay in the cache."""
 
 
-class RowAdam:
+class Adam:
     """Adam whose step costs what its rows cost.
 
     Differs from dense Adam in one thing: a row without gradient in a step keeps its value and its moments, where dense
     Adam would go on moving it and let the moments fade. The bias correction counts all steps. Kingma and Ba 2015,
     algorithm 1.
+
+    ``l2`` adds ``l2 / 2 * |row|^2`` to the loss and ``pull`` the same of the distance from the `initial` tables, both on
+    the rows of the step only (Wieting et al. 2016, the objective of PARAGRAM-PHRASE; Elgohary and Carpuat 2016).
     """
 
-    def __init__(self, table: torch.Tensor) -> None:
-        """`table` (rows, dim) float32 is changed in place."""
-        self.table = table
-        self.first = torch.zeros_like(table)
-        self.second = torch.zeros_like(table)
+    def __init__(
+        self, network: Network, *, l2: float = 0.0, pull: float = 0.0, initial: Mapping[str, torch.Tensor] | None = None
+    ) -> None:
+        """The parameters of `network` are changed in place."""
+        self.network = network
+        self.l2, self.pull = l2, pull
+        self.initial = dict(initial or {})
+        self.first = {name: torch.zeros_like(tensor) for name, tensor in network.tensors().items()}
+        self.second = {name: torch.zeros_like(tensor) for name, tensor in network.tensors().items()}
         self.steps = 0
 
-    def step(self, rows: torch.Tensor, gradient: torch.Tensor, learning_rate: float) -> None:
-        """One step: `rows` (r,) distinct row numbers, `gradient` (r, dim) float32 of the loss by those rows."""
+    def step(self, gradients: Gradients, learning_rate: float) -> None:
+        """One step in the direction of `gradients`, which it may overwrite."""
         self.steps += 1
         size = learning_rate / (1 - BETA1**self.steps)
         correction = (1 - BETA2**self.steps) ** -0.5
-        chunks = zip(rows.split(_CHUNK_ROWS), gradient.split(_CHUNK_ROWS), strict=True)
-        for places, slope in chunks:
-            first = self.first[places].lerp_(slope, 1 - BETA1)
-            second = self.second[places].mul_(BETA2).addcmul_(slope, slope, value=1 - BETA2)
-            self.first[places] = first
-            self.second[places] = second
-            scale = second.sqrt_().mul_(correction).add_(EPSILON)
-            self.table[places] = self.table[places].addcdiv_(first, scale, value=-size)
+        for name, (rows, slope) in gradients.rows.items():
+            for places, part in zip(rows.split(_CHUNK_ROWS), slope.split(_CHUNK_ROWS), strict=True):
+                self._rows(name, places, part, size, correction)
+        for name, slope in gradients.weights.items():
+            change = _change(self.first[name], self.second[name], slope, correction)
+            self.network.weights[name].add_(change, alpha=-size)
+
+    def _rows(self, name: str, places: torch.Tensor, slope: torch.Tensor, size: float, correction: float) -> None:
+        table = self.network.tables[name]
+        values = table[places]
+        if self.l2:
+            slope.add_(values, alpha=self.l2)
+        if self.pull and name in self.initial:
+            slope.add_(values - self.initial[name][places], alpha=self.pull)
+        first, second = self.first[name][places], self.second[name][places]
+        change = _change(first, second, slope, correction)
+        self.first[name][places] = first
+        self.second[name][places] = second
+        table[places] = values.add_(change, alpha=-size)
+
+
+def clip(gradients: Gradients, largest: float) -> None:
+    """Scale all gradients so that their common norm is at most `largest`."""
+    slopes = [slope for _, slope in gradients.rows.values()] + list(gradients.weights.values())
+    norm = torch.stack([slope.norm() for slope in slopes]).norm()
+    factor = torch.clamp(largest / (norm + 1e-6), max=1.0)
+    for slope in slopes:
+        slope.mul_(factor)
+
+
+def _change(first: torch.Tensor, second: torch.Tensor, slope: torch.Tensor, correction: float) -> torch.Tensor:
+    """Update the moments in place; the change of the parameters for a step of size one."""
+    first.lerp_(slope, 1 - BETA1)
+    second.mul_(BETA2).addcmul_(slope, slope, value=1 - BETA2)
+    return first / second.sqrt().mul_(correction).add_(EPSILON)

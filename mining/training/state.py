@@ -5,30 +5,35 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from mining.encoder.model_folder import replace_file
+from mining.encoder.networks import Network
 from mining.errors import UsageError
-from mining.training.adam import RowAdam
+from mining.training.adam import Adam
 from mining.training.megabatch import MegaBatchSchedule
 
 STATE_FILE = "state.safetensors"
+BEST_FILE = "best.safetensors"
 
 
 @dataclass
 class TrainingState:
     """Where a training stands.
 
-    It is kept only between two mega-batches, when no mini-batch waits in the queue. Permutations and dropout are drawn
-    from (seed, epoch) and (seed, step), so these numbers are the whole random state.
+    It is kept only between two mega-batches, when no mini-batch waits in the queue. Permutations, dropout and random
+    negatives are drawn from (seed, epoch), (seed, step) and (seed, mega-batch), so these numbers are the whole random
+    state.
     """
 
     schedule: MegaBatchSchedule
     epoch: int = 0
     step: int = 0
+    mega_batches: int = 0
     pairs: int = 0
     """pairs seen, over all epochs"""
     loss: float = 0.0
@@ -39,16 +44,25 @@ class TrainingState:
     """mean loss of each finished epoch"""
     epoch_loss: float = 0.0
     """sum of the losses of this epoch's steps"""
+    epoch_steps: int = 0
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    """points of the curves: step, pairs, loss, learning rate, mega-batch, and the development metric where measured"""
+    measured: int = 0
+    """step at which the development set was measured last"""
+    best: float | None = None
+    """best value of the development metric"""
+    best_step: int = 0
+    stale: int = 0
+    """measurements since the best one"""
 
 
-def save_state(folder: Path, state: TrainingState, adam: RowAdam) -> None:
-    """Write tables and numbers to one file, under a temporary name first: they cannot come apart."""
-    tensors = {"table": adam.table, "first": adam.first, "second": adam.second}
-    data = save({name: tensor.cpu() for name, tensor in tensors.items()}, {"state": json.dumps(asdict(state))})
-    replace_file(folder / STATE_FILE, data)
+def save_state(folder: Path, state: TrainingState, adam: Adam) -> None:
+    """Write parameters, moments and numbers to one file, under a temporary name first: they cannot come apart."""
+    tensors = {name: tensor.cpu() for name, tensor in _tensors(adam).items()}
+    replace_file(folder / STATE_FILE, save(tensors, {"state": json.dumps(asdict(state))}))
 
 
-def load_state(folder: Path, adam: RowAdam) -> TrainingState | None:
+def load_state(folder: Path, adam: Adam) -> TrainingState | None:
     """Fill `adam` from the checkpoint in `folder` and return where it stood; None when there is none.
 
     Raises UsageError when the file is damaged.
@@ -56,20 +70,40 @@ def load_state(folder: Path, adam: RowAdam) -> TrainingState | None:
     path = folder / STATE_FILE
     if not path.is_file():
         return None
-    try:
-        with safe_open(path, framework="pt", device=str(adam.table.device)) as file:
-            numbers = json.loads(file.metadata()["state"])
-            for name in ("table", "first", "second"):
-                getattr(adam, name).copy_(file.get_tensor(name))
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise UsageError(f"{path}: damaged checkpoint ({error}); start anew with --overwrite") from None
+    numbers = json.loads(_fill(path, _tensors(adam))["state"])
     numbers["schedule"] = MegaBatchSchedule(**numbers["schedule"])
     state = TrainingState(**numbers)
     adam.steps = state.step
     return state
 
 
-def initial_table(rows: int, dim: int, width: float, seed: int) -> torch.Tensor:
-    """(rows, dim) float32, uniform in (-width, width)."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand((rows, dim), generator=generator).mul_(2 * width).sub_(width)
+def save_best(folder: Path, network: Network) -> None:
+    """Keep the parameters that the development set likes best so far."""
+    replace_file(folder / BEST_FILE, save({name: tensor.cpu() for name, tensor in network.tensors().items()}))
+
+
+def load_best(folder: Path, network: Network) -> None:
+    """Put the parameters kept by `save_best` into `network`."""
+    _fill(folder / BEST_FILE, dict(network.tensors()))
+
+
+def _tensors(adam: Adam) -> dict[str, torch.Tensor]:
+    """All tensors of a checkpoint by name, the ones in use themselves."""
+    parts = (
+        ("value", adam.network.tensors()),
+        ("first", adam.first),
+        ("second", adam.second),
+        ("initial", adam.initial),
+    )
+    return {f"{part}.{name}": tensor for part, tensors in parts for name, tensor in tensors.items()}
+
+
+def _fill(path: Path, tensors: dict[str, torch.Tensor]) -> dict[str, str]:
+    """Copy the file's tensors into `tensors`; returns the file's metadata."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            for name, tensor in tensors.items():
+                tensor.copy_(file.get_tensor(name))
+            return dict(file.metadata() or {})
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise UsageError(f"{path}: damaged checkpoint ({error}); start anew with --overwrite") from None

@@ -1,119 +1,154 @@
-"""One mega-batch: hard negatives, then one optimiser step for each of its mini-batches."""
+"""One mega-batch: its negatives, then one optimiser step for each of its mini-batches."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from mining.encoder.averaging import bag_sums
+from mining.encoder.networks import Network
 from mining.encoder.pieces import Pieces
-from mining.training.adam import RowAdam
+from mining.training.adam import Adam, clip
 from mining.training.config import TrainConfig
-from mining.training.megabatch import NO_NEGATIVE, false_negatives, hardest_negatives
-from mining.training.objectives import margin_loss, normalise, softmax_loss, through_normalisation
-from mining.training.prepare import PairPieces
+from mining.training.data import PreparedPairs
+from mining.training.negatives import EqualTexts, Negatives, choose_negatives, false_negatives
+from mining.training.objectives import Cells, Objective, SoftmaxObjective, normalise, through_normalisation
 
-_DROPOUT_STREAM = 1 << 62
-"""Keeps the random numbers of the steps apart from those of the epochs."""
+_DROPOUT_STREAM, _SCRAMBLE_STREAM = 1 << 62, 3 << 61
+"""Keep the random numbers of the steps apart from those of the epochs and of the negatives."""
 
 
 @dataclass(frozen=True)
 class MegaBatch:
-    """Pairs taken together, and the hardest negative of each side (None for an objective that needs none)."""
+    """n pairs taken together and the negatives chosen among them."""
 
-    source: Pieces
-    target: Pieces
+    texts: list[Pieces]
+    """of each unit the ids of 2 n texts: the sources, then the targets"""
     source_groups: np.ndarray
     target_groups: np.ndarray
-    negatives: tuple[np.ndarray, np.ndarray] | None
+    negatives: Negatives | None
 
     def __len__(self) -> int:
         return len(self.source_groups)
 
 
-def gather(pairs: PairPieces, rows: np.ndarray, table: torch.Tensor, config: TrainConfig) -> MegaBatch:
-    """The mega-batch of `rows`, its negatives chosen with the vectors as they are now, without gradient."""
-    source, target = pairs.source.take(rows), pairs.target.take(rows)
-    groups = pairs.source_groups[rows], pairs.target_groups[rows]
+def gather(
+    pairs: PreparedPairs, rows: np.ndarray, network: Network, config: TrainConfig, number: int, objective: Objective
+) -> MegaBatch:
+    """The mega-batch of `rows`, its negatives chosen with the vectors as they are now, without gradient.
+
+    `number` names the mega-batch among all of the training: random negatives are drawn by it.
+    """
+    shifts = [0 if config.shared else unit.size for unit in pairs.units]
+    texts = [
+        _end_to_end(source.take(rows), target.take(rows), shift)
+        for source, target, shift in zip(pairs.source, pairs.target, shifts, strict=True)
+    ]
+    groups = np.asarray(pairs.source_groups[rows]), np.asarray(pairs.target_groups[rows])
     negatives = None
-    if config.objective == "margin":
-        with torch.inference_mode():
-            source_units, target_units = (normalise(_sums(table, pieces))[0] for pieces in (source, target))
-            negatives = hardest_negatives(source_units, target_units, false_negatives(*groups))
-    return MegaBatch(source, target, groups[0], groups[1], negatives)
+    if objective.negatives:
+        equal = EqualTexts(*groups) if config.mask_duplicates else EqualTexts.none(len(rows))
+        units = None
+        if config.negative_choice != "random":
+            with torch.no_grad():
+                units = normalise(_vectors(network, texts))[0].split(len(rows))
+        negatives = choose_negatives(
+            units,
+            equal,
+            k=objective.negatives,
+            kind=config.negative_choice,
+            pool=config.negative_pool,
+            seed=config.seed,
+            mega_batch=number,
+        )
+    return MegaBatch(texts, groups[0], groups[1], negatives)
+
+
+_FORWARD_TEXTS = 8192
+
+
+def _vectors(network: Network, texts: Sequence[Pieces]) -> torch.Tensor:
+    """Vectors of all texts, a block at a time: a network may need far more memory than its result."""
+    count = len(texts[0].lengths)
+    blocks = [np.arange(start, min(start + _FORWARD_TEXTS, count)) for start in range(0, count, _FORWARD_TEXTS)]
+    return torch.cat([network.forward([unit.take(block) for unit in texts])[0].detach() for block in blocks])
+
+
+def _end_to_end(source: Pieces, target: Pieces, shift: int) -> Pieces:
+    ids = np.concatenate((source.ids, target.ids + shift if shift else target.ids))
+    return Pieces(ids, np.concatenate((source.offsets, target.offsets[1:] + source.offsets[-1])))
 
 
 def train_minibatch(
-    mega: MegaBatch, rows: slice, adam: RowAdam, config: TrainConfig, learning_rate: float, step: int
+    mega: MegaBatch,
+    rows: slice,
+    adam: Adam,
+    objective: Objective,
+    config: TrainConfig,
+    learning_rate: float,
+    step: int,
 ) -> float:
     """One step on the pairs `rows` of a mega-batch, negatives encoded again with gradient; returns the loss."""
-    bags = _drop(_bags(mega, rows), config, step)
-    # The mean and the sum of a bag have the same direction, so the loss needs only the sum.
-    units, norms = normalise(_sums(adam.table, bags))
-    size = len(mega.source_groups[rows])
-    loss, gradient = _loss(mega, rows, units.view(-1, size, units.shape[1]), config)
-    by_sum = through_normalisation(gradient.view_as(units), units, norms)
-    touched, slope = row_gradient(bags, by_sum)
+    size = rows.stop - rows.start
+    places = [np.arange(rows.start, rows.stop), np.arange(rows.start, rows.stop) + len(mega)]
+    present = None
+    if mega.negatives is not None:
+        chosen = mega.negatives.blocks(rows)
+        present = torch.from_numpy(chosen >= 0).to(adam.network.device)
+        # Where there is no negative any sentence will do: the loss leaves it out.
+        places.append(np.maximum(chosen, 0).reshape(-1))
+    bags = [
+        _scramble(_drop(unit.take(np.concatenate(places)), config, step, kind), config, step)
+        for kind, unit in enumerate(mega.texts)
+    ]
+    vectors, tape = adam.network.forward(bags)
+    vectors = vectors.detach()
+    loss, gradient = _loss(objective, vectors, size, present, _equal(mega, rows, objective))
+    gradients = adam.network.backward(tape, gradient)
     if config.grad_clip is not None:
-        slope.mul_(torch.clamp(config.grad_clip / (slope.norm() + 1e-6), max=1.0))
-    adam.step(touched, slope, learning_rate)
+        clip(gradients, config.grad_clip)
+    adam.step(gradients, learning_rate)
     return loss
 
 
-def row_gradient(bags: Pieces, by_sum: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """From the gradient by each bag's sum (n, dim) to the gradient by each table row the bags touch.
-
-    Returns the distinct rows (r,) ascending and (r, dim). A row's gradient is the sum over the bags that hold it: the
-    same summation of bags again, with pieces and bags changed over, always in the same order.
-    """
-    order = np.argsort(bags.ids, kind="stable")
-    ids = bags.ids[order]
-    starts = np.flatnonzero(np.diff(ids, prepend=-1))
-    owner = np.repeat(np.arange(len(bags.offsets) - 1), bags.lengths)[order]
-    offsets = np.append(starts, len(ids))
-    gradient = bag_sums(by_sum, _tensor(owner, by_sum), _tensor(offsets, by_sum))
-    return _tensor(ids[starts], by_sum), gradient
+def _loss(
+    objective: Objective, vectors: torch.Tensor, size: int, present: torch.Tensor | None, equal: Cells | None
+) -> tuple[float, torch.Tensor]:
+    """The loss of a mini-batch and its gradient by the vectors (s * b, dim) as the network gave them."""
+    if not objective.normalised:
+        loss, gradient = objective(vectors.view(-1, size, vectors.shape[1]), present, equal)
+        return loss, gradient.view_as(vectors)
+    units, norms = normalise(vectors)
+    loss, gradient = objective(units.view(-1, size, units.shape[1]), present, equal)
+    return loss, through_normalisation(gradient.view_as(units), units, norms)
 
 
-def _bags(mega: MegaBatch, rows: slice) -> Pieces:
-    """Sources, targets and, for the margin, negative targets and negative sources of a mini-batch, end to end."""
-    places = np.arange(rows.start, rows.stop)
-    parts = [mega.source.take(places), mega.target.take(places)]
-    if mega.negatives is not None:
-        # Where there is no negative any sentence will do: the loss leaves it out.
-        of_source, of_target = (np.maximum(negative[rows], 0) for negative in mega.negatives)
-        parts += [mega.target.take(of_source), mega.source.take(of_target)]
-    ends = np.cumsum([0, *(len(part.ids) for part in parts)])
-    offsets = [part.offsets[:-1] + start for part, start in zip(parts, ends[:-1], strict=True)]
-    return Pieces(np.concatenate([part.ids for part in parts]), np.concatenate([*offsets, ends[-1:]]))
+def _equal(mega: MegaBatch, rows: slice, objective: Objective) -> Cells | None:
+    """Which sentences of the mini-batch are no wrong translations, for an objective that compares within it."""
+    if not isinstance(objective, SoftmaxObjective):
+        return None
+    return false_negatives(mega.source_groups[rows], mega.target_groups[rows])
 
 
-def _drop(bags: Pieces, config: TrainConfig, step: int) -> Pieces:
-    """Leave out pieces at random; a sentence that would lose all of them keeps them."""
+def _drop(bags: Pieces, config: TrainConfig, step: int, kind: int) -> Pieces:
+    """Leave out units at random; a sentence that would lose all of them keeps them."""
     if not config.dropout:
         return bags
-    chance = np.random.Generator(np.random.Philox(key=[config.seed, _DROPOUT_STREAM + step]))
+    chance = np.random.Generator(np.random.Philox(key=[config.seed + (kind << 40), _DROPOUT_STREAM + step]))
     keep = chance.random(len(bags.ids), dtype=np.float32) >= config.dropout
     owner = np.repeat(np.arange(len(bags.offsets) - 1), bags.lengths)
     left = np.bincount(owner[keep], minlength=len(bags.offsets) - 1)
     return bags.select(keep | (left == 0)[owner])
 
 
-def _loss(mega: MegaBatch, rows: slice, units: torch.Tensor, config: TrainConfig) -> tuple[float, torch.Tensor]:
-    if mega.negatives is None:
-        excluded = false_negatives(mega.source_groups[rows], mega.target_groups[rows])
-        return softmax_loss(units, config.scale, excluded)
-    has_negative = np.stack([negative[rows] != NO_NEGATIVE for negative in mega.negatives])
-    return margin_loss(units, config.delta, _tensor(has_negative, units))
-
-
-def _sums(table: torch.Tensor, pieces: Pieces) -> torch.Tensor:
-    return bag_sums(table, _tensor(pieces.ids, table), _tensor(pieces.offsets, table))
-
-
-def _tensor(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-    if values.dtype == np.int32:
-        values = values.astype(np.int64)
-    return torch.from_numpy(np.ascontiguousarray(values)).to(like.device)
+def _scramble(bags: Pieces, config: TrainConfig, step: int) -> Pieces:
+    """Put the units of some sentences in random order (Wieting et al. 2019, section 2: scrambling)."""
+    if not config.scramble:
+        return bags
+    chance = np.random.Generator(np.random.Philox(key=[config.seed, _SCRAMBLE_STREAM + step]))
+    owner = np.repeat(np.arange(len(bags.offsets) - 1), bags.lengths)
+    chosen = chance.random(len(bags.offsets) - 1) < config.scramble
+    places = np.where(chosen[owner], chance.random(len(bags.ids)), np.arange(len(bags.ids)) / max(1, len(bags.ids)))
+    return Pieces(bags.ids[np.lexsort((places, owner))], bags.offsets)

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
 import math
-import os
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 import torch
 
-from mining.corpus import file_hash, list_inputs
 from mining.devices import resolve_device, torch_threads
-from mining.encoder.model_folder import (
-    CONFIG_FILE,
-    PIECES_FILE,
-    TABLE_FILE,
-    read_config,
-    replace_file,
-    save_model,
-)
+from mining.encoder.encoder import SentenceEncoder
+from mining.encoder.model_folder import CONFIG_FILE, save_model
+from mining.encoder.networks import Network, fresh_network
 from mining.errors import UsageError
-from mining.training.adam import RowAdam
+from mining.training.adam import Adam
 from mining.training.config import TrainConfig
+from mining.training.curves import Curves
+from mining.training.data import DataConfig, PreparedPairs, open_prepared, prepare
+from mining.training.development import DevelopmentSet
+from mining.training.folder import (
+    CHECKPOINT_FOLDER,
+    CURVES_FOLDER,
+    admit,
+    identity,
+    identity_of,
+    lock,
+    make,
+    tidy,
+)
+from mining.training.initial import read_initial
 from mining.training.megabatch import MegaBatchSchedule
-from mining.training.prepare import PairPieces, prepare
-from mining.training.state import TrainingState, initial_table, load_state, save_state
-from mining.training.step import gather, train_minibatch
+from mining.training.objectives import build_objective
+from mining.training.sampling import Sampler
+from mining.training.state import TrainingState, load_best, load_state, save_best, save_state
+from mining.training.step import MegaBatch, gather, train_minibatch
 
-CHECKPOINT_FOLDER = "checkpoint"
-_TRAINING_FILE = "training.json"
+PAIRS_FOLDER = "pairs"
 _LOSS_MEMORY = 0.99
 
 
@@ -45,7 +47,7 @@ class Progress(NamedTuple):
     """What a training tells while it runs."""
 
     stage: str
-    """vocabulary, pieces or vectors"""
+    """reading, vocabulary, pieces or vectors"""
     pairs: int
     """pairs done in this stage (over all epochs)"""
     step: int = 0
@@ -58,13 +60,15 @@ class Progress(NamedTuple):
     fraction: float = 0.0
     """0 to 1, of the planned epochs or minutes"""
     seconds_left: float = math.nan
+    development: float | None = None
+    """last value of the development metric"""
 
 
 Report = Callable[[Progress], None]
 
 
 def train(config: TrainConfig, report: Report | None = None) -> Path:
-    """Train an SP encoder and return its model folder.
+    """Train an encoder and return its model folder.
 
     Killed at any moment and called again with the same settings and bitext, it goes on from the last checkpoint; when
     the schedule is by epochs (and the threads are as many) the model is the same to the last bit as that of an
@@ -72,52 +76,84 @@ def train(config: TrainConfig, report: Report | None = None) -> Path:
     (mend: ``overwrite``) or in which another training runs, InputError for a bitext without usable pairs.
     """
     folder = Path(config.model)
-    identity = _identity(config)
+    name = identity(config)
     resolve_device(config.device)
-    _make(folder)
-    with _lock(folder), torch_threads(config.threads):
-        if not _admit(folder, config, identity):
+    development = DevelopmentSet.read(config.development) if config.development is not None else None
+    make(folder)
+    with lock(folder), torch_threads(config.threads):
+        if not admit(folder, config, name):
             return folder
         started = time.monotonic()
-        checkpoint = folder / CHECKPOINT_FOLDER
-        pairs = prepare(config, checkpoint, lambda stage, done: _tell(report, Progress(stage, done)))
-        run = _Run(config, pairs, checkpoint, started, report or _silent)
-        state = run.to_the_end()
-        _finish(folder, config, identity, pairs, run, state)
+        pairs = training_pairs(config, folder, report or _silent)
+        run = _Run(config, pairs, folder, started, report or _silent, development)
+        if config.objective != "none":
+            run.to_the_end()
+        _finish(folder, config, name, run)
     return folder
 
 
 def is_trained(config: TrainConfig) -> bool:
     """Whether the folder holds the finished model of exactly this configuration and bitext."""
     folder = Path(config.model)
-    return (folder / CONFIG_FILE).is_file() and _identity_of(folder) == _identity(config)
+    return (folder / CONFIG_FILE).is_file() and identity_of(folder) == identity(config)
+
+
+def training_pairs(config: TrainConfig, folder: Path, report: Report) -> PreparedPairs:
+    """The prepared pairs of the configuration, or those of its bitexts, prepared in the checkpoint."""
+    if config.prepared is not None:
+        pairs = open_prepared(config.prepared)
+    else:
+        data = DataConfig.model_validate(config.model_dump(include=set(DataConfig.model_fields)))
+        place = folder / CHECKPOINT_FOLDER / PAIRS_FOLDER
+        pairs = prepare(data, place, lambda stage, done: report(Progress(stage, done)), config.threads)
+    if not config.shared and len(_languages(pairs)) > 2:
+        raise UsageError("shared: false keeps two languages apart, and these bitexts have more: train on one of them")
+    return pairs
+
+
+def _languages(pairs: PreparedPairs) -> list[str]:
+    """The languages of the bitexts, in their order."""
+    return list(dict.fromkeys(code for domain in pairs.domains for code in domain.languages or ()))
 
 
 def _silent(progress: Progress) -> None:
     """Tell nobody."""
 
 
-def _tell(report: Report | None, progress: Progress) -> None:
-    (report or _silent)(progress)
-
-
 class _Run:
     """The state and the parts of one training, from the first to the last step."""
 
     def __init__(
-        self, config: TrainConfig, pairs: PairPieces, checkpoint: Path, started: float, report: Report
+        self,
+        config: TrainConfig,
+        pairs: PreparedPairs,
+        folder: Path,
+        started: float,
+        report: Report,
+        development: DevelopmentSet | None,
     ) -> None:
-        self.config, self.pairs, self.checkpoint, self.report = config, pairs, checkpoint, report
-        table = initial_table(pairs.vocabulary, config.dim, config.init, config.seed)
-        self.adam = RowAdam(table.to(config.device))
-        # The softmax has its negatives in the mini-batch: nothing is sought outside.
-        largest = config.mega_batch if config.objective == "margin" else 1
+        self.config, self.pairs, self.report, self.development = config, pairs, report, development
+        self.checkpoint = folder / CHECKPOINT_FOLDER
+        self.network = start_network(config, pairs)
+        self.objective = build_objective(
+            "margin" if config.objective == "none" else config.objective,
+            delta=config.delta,
+            scale=config.scale,
+            margin=config.additive_margin,
+            negatives=config.negatives_a_side(),
+        )
+        initial = {name: table.clone() for name, table in self.network.tables.items()} if config.pull else None
+        self.adam = Adam(self.network, l2=config.l2, pull=config.pull, initial=initial)
+        # Without negatives from outside the mini-batch nothing is sought there.
+        largest = config.mega_batch if self.objective.negatives else 1
         fresh = TrainingState(MegaBatchSchedule(largest, config.anneal))
-        self.state = load_state(checkpoint, self.adam) or fresh
-        self.minibatches = -(-len(pairs) // config.batch)
+        self.state = load_state(self.checkpoint, self.adam) or fresh
+        self.sampler = Sampler(pairs, config.seed)
+        self.curves = Curves(folder / CURVES_FOLDER, tensorboard=config.tensorboard)
         self._began, self._before = started, self.state.seconds
         self._saved = self._stepping = time.monotonic()
         self._pairs_before = self.state.pairs
+        self._measure: float | None = None
 
     def seconds(self) -> float:
         """Wall-clock seconds of the whole training so far."""
@@ -127,66 +163,120 @@ class _Run:
         """Which part of the plan is done: of the epochs or of the minutes, whichever is further."""
         parts = [0.0]
         if self.config.epochs is not None:
-            parts.append(self.state.step / (self.config.epochs * self.minibatches))
+            parts.append(self.state.pairs / (self.config.epochs * self.sampler.expected))
         if self.config.minutes is not None:
             parts.append(self.seconds() / (60 * self.config.minutes))
         return min(1.0, max(parts))
 
-    def to_the_end(self) -> TrainingState:
-        """Train until the epochs or the minutes are over (one mini-batch at least)."""
+    def to_the_end(self) -> None:
+        """Train until the epochs or the minutes are over (one mini-batch at least), or nothing gets better."""
         while not self._over():
-            chance = np.random.Generator(np.random.Philox(key=[self.config.seed, self.state.epoch]))
-            order = chance.permutation(len(self.pairs))
-            while (taken := self.state.schedule.refill(self.minibatches)) and not self._over():
+            order = self.sampler.epoch(self.state.epoch)
+            minibatches = -(-len(order) // self.config.batch)
+            while not self._over() and (taken := self.state.schedule.refill(minibatches)):
                 self._mega_batch(order, taken)
-            if not taken:
+            if not self._over():
                 self._next_epoch()
-        return self.state
+        self._measure_development()
+        self._record()
 
     def _over(self) -> bool:
-        return self.state.step > 0 and self.fraction() >= 1.0
+        state, config = self.state, self.config
+        if config.epochs is not None and state.epoch >= config.epochs:
+            return True
+        patience = config.development.patience if config.development is not None else None
+        if patience is not None and state.stale >= patience:
+            return True
+        return config.minutes is not None and state.step > 0 and self.seconds() >= 60 * config.minutes
 
     def _next_epoch(self) -> None:
-        self.state.losses.append(self.state.epoch_loss / self.minibatches)
-        self.state.epoch_loss = 0.0
+        self.state.losses.append(self.state.epoch_loss / max(1, self.state.epoch_steps))
+        self.state.epoch_loss, self.state.epoch_steps = 0.0, 0
         self.state.epoch += 1
         self.state.schedule.restart()
 
     def _mega_batch(self, order: np.ndarray, taken: range) -> None:
         size = self.config.batch
-        mega = gather(self.pairs, order[taken.start * size : taken.stop * size], self.adam.table, self.config)
+        rows = order[taken.start * size : taken.stop * size]
+        mega = gather(self.pairs, rows, self.network, self.config, self.state.mega_batches, self.objective)
+        self.state.mega_batches += 1
         for start in range(0, len(mega), size):
             if self._over():
                 return
             self._step(mega, slice(start, min(start + size, len(mega))))
+        settings = self.config.development
+        if settings is not None and self.state.step - self.state.measured >= settings.every:
+            self._measure_development()
         if time.monotonic() - self._saved >= 60 * self.config.checkpoint_minutes:
             self.save()
 
-    def _step(self, mega: Any, rows: slice) -> None:
-        state, config = self.state, self.config
-        rate = config.learning_rate * (1.0 - self.fraction() if config.schedule == "linear" else 1.0)
-        loss = train_minibatch(mega, rows, self.adam, config, rate, state.step)
+    def _step(self, mega: MegaBatch, rows: slice) -> None:
+        state = self.state
+        rate = self._learning_rate()
+        loss = train_minibatch(mega, rows, self.adam, self.objective, self.config, rate, state.step)
         state.step += 1
         state.pairs += rows.stop - rows.start
         state.epoch_loss += loss
+        state.epoch_steps += 1
         memory = min(_LOSS_MEMORY, 1 - 1 / state.step)
         state.loss = memory * state.loss + (1 - memory) * loss
+        if state.step % CURVE_STEPS == 0:
+            self._record()
         self._tell(len(mega))
+
+    def _learning_rate(self) -> float:
+        left = 1.0 - self.fraction() if self.config.schedule == "linear" else 1.0
+        return self.config.learning_rate * left
+
+    def _record(self, **more: float) -> None:
+        """Add a point to the curves."""
+        state = self.state
+        point = {"step": state.step, "pairs": state.pairs, "loss": round(state.loss, 6)}
+        point |= {"learning_rate": self._learning_rate(), "mega_batch": state.schedule.current, **more}
+        state.curve.append(point)
+        self.curves.add(point)
+
+    def _measure_development(self) -> None:
+        """Measure the model on the development set, and keep it if it is the best so far."""
+        state = self.state
+        if self.development is None or (state.measured == state.step and state.measured):
+            return
+        value = self.development.measure(self.encoder(), self.config.threads)
+        state.measured, self._measure = state.step, value
+        if state.best is None or value > state.best:
+            state.best, state.best_step, state.stale = value, state.step, 0
+            save_best(self.checkpoint, self.network)
+        else:
+            state.stale += 1
+        self._record(development=value)
+        # What is measured is measured once: the point of the curve and the best model are kept together.
+        self.save()
+
+    def encoder(self) -> SentenceEncoder:
+        """The model as it is now."""
+        return SentenceEncoder(self.network, self.pairs.units, "unfinished")
 
     def _tell(self, mega_pairs: int) -> None:
         state, fraction = self.state, self.fraction()
         spent = max(time.monotonic() - self._stepping, 1e-9)
         rate = (state.pairs - self._pairs_before) / spent
+        left = math.inf
         if self.config.epochs is not None:
-            left = (self.config.epochs * len(self.pairs) - state.pairs) / max(rate, 1e-9)
-        else:
-            left = math.inf
+            left = (self.config.epochs * self.sampler.expected - state.pairs) / max(rate, 1e-9)
         if self.config.minutes is not None:
             left = min(left, 60 * self.config.minutes - self.seconds())
-        mega_batch = -(-mega_pairs // self.config.batch)
         self.report(
             Progress(
-                "vectors", state.pairs, state.step, state.epoch, state.loss, rate, mega_batch, fraction, max(left, 0.0)
+                stage="vectors",
+                pairs=state.pairs,
+                step=state.step,
+                epoch=state.epoch,
+                loss=state.loss,
+                pairs_per_second=rate,
+                mega_batch=-(-mega_pairs // self.config.batch),
+                fraction=fraction,
+                seconds_left=max(left, 0.0),
+                development=self._measure,
             )
         )
 
@@ -197,132 +287,49 @@ class _Run:
         self._saved = time.monotonic()
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be made: {error.strerror}; name another folder with --model") from None
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"{folder}: cannot be written; name another folder with --model")
+CURVE_STEPS = 100
+"""Mini-batches between two points of the curves."""
 
 
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Hold the folder for one training; the lock goes with the process, so a killed one leaves none behind."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(
-                f"{folder}: another training is at work in this folder; wait for it, or name another with --model"
-            ) from None
-        yield
-    finally:
-        os.close(handle)
+def start_network(config: TrainConfig, pairs: PreparedPairs) -> Network:
+    """The untrained network of a configuration, on its device."""
+    sizes = [unit.size * (1 if config.shared else 2) for unit in pairs.units]
+    network = fresh_network(config.network(list(pairs.kinds)), sizes, config.init, config.seed)
+    if config.initial_vectors is not None:
+        read_initial(config.initial_vectors, pairs.units[0], next(iter(network.tables.values())))
+    for tensors in (network.tables, network.weights):
+        for name, tensor in tensors.items():
+            tensors[name] = tensor.to(config.device)
+    return network
 
 
-def _identity(config: TrainConfig) -> str:
-    """Names what is learnt from: the settings that decide it and the bytes of the bitext."""
-    settings = config.learnt()
-    settings["bitext"].pop("path", None)
-    paths = [path for file in list_inputs(config.bitext) for path in (file.path, file.target_path) if path]
-    inputs = [file_hash(path) for path in paths]
-    text = json.dumps({"settings": settings, "inputs": inputs}, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _identity_of(folder: Path) -> str | None:
-    training = read_config(folder).get("training")
-    return training.get("identity") if isinstance(training, dict) else None
-
-
-def _admit(folder: Path, config: TrainConfig, identity: str) -> bool:
-    """Make the folder ready for this training; False when it is finished already."""
-    checkpoint = folder / CHECKPOINT_FOLDER
-    begun = _begun(checkpoint)
-    finished = (folder / CONFIG_FILE).is_file()
-    if finished:
-        read_config(folder)  # stops here when it is the folder of another program
-    if config.overwrite and (finished or (begun and begun.get("identity") != identity)):
-        # An unfinished training of this very configuration is not thrown away: the same command goes on with it.
-        _clear(folder)
-        begun, finished = {}, False
-    mend = "name another folder with --model, or start anew with --overwrite"
-    if finished:
-        if _identity_of(folder) == identity:
-            _tidy(folder, config)
-            return False
-        raise UsageError(f"{folder}: holds a model of another configuration or bitext; {mend}")
-    if begun:
-        if begun.get("identity") == identity:
-            return True
-        if (checkpoint / PIECES_FILE).exists():
-            raise UsageError(
-                f"{folder}: holds an unfinished training that differs in {_difference(begun, config)}; {mend}"
-            )
-    foreign = sorted(path.name for path in folder.iterdir() if path.name != CHECKPOINT_FOLDER)
-    if foreign:
-        raise UsageError(f"{folder}: not empty (it holds {foreign[0]}); name another folder with --model")
-    shutil.rmtree(checkpoint, ignore_errors=True)
-    checkpoint.mkdir()
-    facts = {"identity": identity, "config": config.learnt()}
-    replace_file(checkpoint / _TRAINING_FILE, json.dumps(facts, indent=2).encode())
-    return True
-
-
-def _clear(folder: Path) -> None:
-    """Remove model and checkpoint; what tells that they are ours goes last."""
-    for name in (TABLE_FILE, PIECES_FILE, CONFIG_FILE):
-        (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / CHECKPOINT_FOLDER, ignore_errors=True)
-
-
-def _begun(checkpoint: Path) -> dict[str, Any]:
-    """What the checkpoint folder says about the training begun in it; empty when there is none."""
-    try:
-        return dict(json.loads((checkpoint / _TRAINING_FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
-
-
-def _tidy(folder: Path, config: TrainConfig) -> None:
-    """Remove what a finished training no longer needs."""
-    for path in folder.glob(".*.tmp"):
-        path.unlink(missing_ok=True)
-    if not config.keep_checkpoint:
-        shutil.rmtree(folder / CHECKPOINT_FOLDER, ignore_errors=True)
-
-
-def _difference(begun: dict[str, Any], config: TrainConfig) -> str:
-    old, new = begun.get("config", {}), config.learnt()
-    return ", ".join(key for key in new if old.get(key) != new[key]) or "the contents of the bitext"
-
-
-def _finish(
-    folder: Path, config: TrainConfig, identity: str, pairs: PairPieces, run: _Run, state: TrainingState
-) -> None:
-    learnt = config.learnt()
+def _finish(folder: Path, config: TrainConfig, name: str, run: _Run) -> None:
+    pairs, state = run.pairs, run.state
+    if state.best is not None:
+        load_best(run.checkpoint, run.network)
     summary = {
-        "identity": identity,
-        "config": learnt,
+        "identity": name,
+        "config": config.learnt(),
+        "data": {
+            "identity": pairs.identity,
+            "rows": pairs.rows,
+            "dropped": pairs.dropped,
+            "domains": [
+                {"name": domain.name, "weight": domain.weight, "pairs": domain.pairs} for domain in pairs.domains
+            ],
+        },
         "pairs": len(pairs),
-        "dropped": pairs.dropped,
         "truncated_sentences": pairs.truncated,
         "epochs": state.epoch,
         "steps": state.step,
+        "pairs_seen": state.pairs,
         "loss": round(state.loss, 6),
+        "development": {"best": state.best, "step": state.best_step} if state.best is not None else None,
     }
     versions = {"torch": torch.__version__, "sentencepiece": sentencepiece.__version__}
-    save_model(
-        folder,
-        run.adam.table,
-        pairs.model,
-        lowercase=config.lowercase,
-        languages=config.languages,
-        training=summary,
-        versions=versions,
-    )
+    languages = config.languages or _languages(pairs)
+    run.curves.finish(state.curve)
+    save_model(folder, run.network, pairs.units, languages=languages, training=summary, versions=versions)
     if config.keep_checkpoint:
         run.save()
-    _tidy(folder, config)
+    tidy(folder, config)

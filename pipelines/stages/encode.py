@@ -24,16 +24,18 @@ _BLOCK = 16_384
 class _Model:
     """`Shared` holds weak references, and not every encoder can be referred to weakly."""
 
-    def __init__(self, path: str, device: str) -> None:
-        self.encoder: Encoder = load_encoder(path, device)
+    def __init__(self, path: str | None, device: str, options: dict[str, Any]) -> None:
+        self.encoder: Encoder = load_encoder(path, device, **options)
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `model` (hash), `rows`, `device`; execution: `path` of the model, `threads`; input: the shard."""
-    path, device = step.execution["path"], step.params["device"]
-    model = _MODEL.acquire(lambda: _Model(path, device), tag=f"{step.params['model']} {device}").encoder
+    """Params: `model` (hash), `rows`, `device`; execution: `path` of the model, `options` of loading it, `threads`;
+    input: the shard."""
+    path, device, options = step.execution["path"], step.params["device"], step.execution["options"]
+    model = _MODEL.acquire(lambda: _Model(path, device, options), tag=f"{step.params['model']} {device}").encoder
     if model.hash != step.params["model"]:
-        raise UsageError(f"{path}: the model has changed since this run began ({model.hash}): run the command again")
+        name = path or "the model that ships with the package"
+        raise UsageError(f"{name}: the model has changed since this run began ({model.hash}): run the command again")
     rows = step.params["rows"]
     valid = np.zeros(rows, dtype=bool)
     (shard,) = step.inputs

@@ -64,7 +64,7 @@ class _Chunk:
     def _flush(self) -> None:
         columns = list(zip(*self.rows, strict=True)) or [()] * 5
         texts = [texts[0] for texts in columns[1]]
-        self.blocks.append(pa.table([columns[0], texts, *columns[2:]], schema=CHUNK_SCHEMA))
+        self.blocks.append(pa.table([columns[0], texts, *columns[2:5]], schema=CHUNK_SCHEMA))
         self.rows = []
 
     def write(self, outputs: Outputs, name: str) -> dict[str, Any]:

@@ -1,17 +1,31 @@
-"""A small sentencepiece model, a model folder with random vectors, and a typer application of one command."""
+"""Made-up sentences, a small vocabulary of each kind of unit, and model folders with random vectors."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
-from mining.encoder import PieceTokenizer, SpEncoder, load_encoder, save_model
+from mining.encoder import PieceTokenizer, SentenceEncoder, Unit, learn_ngrams, learn_words, load_encoder, save_model
+from mining.encoder.networks import Network, NetworkSettings, fresh_network
 from mining.training.vocabulary import train_vocabulary
 
 SYLLABLES = ["ba", "ke", "lo", "mi", "nu", "ra", "so", "ti"]
+ARCHITECTURES = {
+    "sp": {},
+    "word": {"units": ["words"]},
+    "trigram": {"units": ["trigrams"]},
+    "sum": {"units": ["pieces", "words", "trigrams"]},
+    "concatenation": {"units": ["pieces", "trigrams"], "combine": "concatenate"},
+    "projection": {"units": ["pieces", "words"], "projection": 10},
+    "charagram": {"kind": "charagram", "units": ["ngrams"]},
+    "lstm": {"kind": "lstm", "hidden": 6},
+    "word-lstm": {"kind": "lstm", "units": ["words"], "hidden": 6},
+}
+"""By name, settings of a network; each has vectors of 12 numbers a unit."""
 
 
 def made_up_sentences(count: int, seed: int = 0) -> list[str]:
@@ -31,15 +45,43 @@ def tokenizer(pieces_model: bytes) -> PieceTokenizer:
 
 
 @pytest.fixture(scope="session")
-def model(pieces_model: bytes, tokenizer: PieceTokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def all_units(tokenizer: PieceTokenizer) -> dict[str, Unit]:
+    """One unit of each kind, by kind."""
+    sentences = made_up_sentences(300)
+    units = [
+        tokenizer,
+        learn_words(sentences, 70),
+        learn_ngrams(sentences, [3], 90),
+        learn_ngrams(sentences, [2, 3, 4]),
+    ]
+    return {unit.kind: unit for unit in units}
+
+
+def random_network(name: str, units: Sequence[Unit], languages: int = 1) -> Network:
+    """A network of `ARCHITECTURES` with random parameters."""
+    settings = NetworkSettings.model_validate({"dim": 12, **ARCHITECTURES[name]})
+    network = fresh_network(settings, [unit.size * languages for unit in units], 0.5, seed=3)
+    generator = torch.Generator().manual_seed(7)
+    for weight in network.weights.values():
+        # A bias of zeros or an identity would hide a mistake.
+        weight.add_(torch.rand(weight.shape, generator=generator) - 0.5)
+    return network
+
+
+def units_of(name: str, all_units: dict[str, Unit]) -> list[Unit]:
+    """The units that the architecture `name` works on."""
+    return [all_units[kind] for kind in ARCHITECTURES[name].get("units", ["pieces"])]
+
+
+@pytest.fixture(scope="session")
+def model(all_units: dict[str, Unit], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an SP model with random vectors."""
     folder = tmp_path_factory.mktemp("model") / "model"
-    table = torch.randn((tokenizer.size, 12), generator=torch.Generator().manual_seed(3))
-    save_model(folder, table, pieces_model, lowercase=True, languages=["aa", "bb"])
+    units = units_of("sp", all_units)
+    save_model(folder, random_network("sp", units), units, languages=["aa", "bb"])
     return folder
 
 
 @pytest.fixture(scope="session")
-def encoder(model: Path) -> SpEncoder:
-    loaded = load_encoder(model)
-    assert isinstance(loaded, SpEncoder)
-    return loaded
+def encoder(model: Path) -> SentenceEncoder:
+    return load_encoder(model)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mining.cli.encode import encode
-from mining.encoder import SpEncoder, corpus_vectors, read_vectors
+from mining.encoder import SentenceEncoder, corpus_vectors, load_encoder, read_vectors, shipped
 from mining.errors import InputError, UsageError
 from tests.commands import runner
 
@@ -23,7 +23,7 @@ def corpus(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["v.npy", "v.parquet"])
 @pytest.mark.parametrize("rows", [1, 3, 8192])
 def test_every_row_gets_a_row(
-    corpus: Path, model: Path, encoder: SpEncoder, name: str, rows: int, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, model: Path, encoder: SentenceEncoder, name: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpus_vectors, "BLOCK_ROWS", rows)
     out = corpus.parent / name
@@ -59,6 +59,9 @@ def test_settings_from_a_file_and_a_flag_over_them(corpus: Path, model: Path) ->
         ({"-o": "v.raw"}, r"\.npy or \.parquet"),
         ({"--text": "words"}, "no column 'words'"),
         ({"--dtype": "int8"}, "dtype"),
+        ({"--table-dtype": "int4"}, "table_dtype"),
+        ({"--dim": "13"}, "dim 13: .* have 12 dimensions"),
+        ({"--dim": "0"}, "dim"),
     ],
 )
 def test_bad_usage_says_what_is_wrong(
@@ -70,9 +73,24 @@ def test_bad_usage_says_what_is_wrong(
         run(corpus, *[part for pair in flags.items() for part in pair])
 
 
-def test_model_is_required(corpus: Path) -> None:
-    with pytest.raises(UsageError, match="name the model folder with --model"):
-        run(corpus, "-o", "v.npy")
+def test_without_a_model_the_shipped_one_is_used(
+    corpus: Path, model: Path, encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "FOLDER", model)
+    run(corpus, "--columns", "id,text", "-o", tmp_path / "v.npy")
+    assert read_vectors(tmp_path / "v.npy").model_hash == encoder.hash
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "absent")
+    with pytest.raises(UsageError, match="no model is named, and this installation comes without one"):
+        run(corpus, "--columns", "id,text", "-o", tmp_path / "w.npy")
+
+
+def test_smaller_vectors_from_smaller_tables(corpus: Path, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "v.npy"
+    last = run(corpus, "--columns", "id,text", "-m", model, "-o", out, "--dim", 5, "--table-dtype", "int8").stdout
+    assert "dimension 5" in last
+    small = load_encoder(model, dim=5, dtype="int8")
+    back = read_vectors(out, model_hash=small.hash)
+    assert np.asarray(back.vectors).tobytes() == small.encode(["bake lomi", "", "nu\u2028ti", "sora"])[0].tobytes()
 
 
 @pytest.mark.parametrize(("content", "message"), [("", "not a single row"), ("\n\n", r"none of its 2 rows .*2 blank")])

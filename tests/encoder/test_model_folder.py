@@ -8,8 +8,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mining.encoder import load_encoder, save_model
+from mining.encoder import SentenceEncoder, Unit, load_encoder, save_model
+from mining.encoder.model_folder import unit_files
+from mining.encoder.networks import AverageNetwork
 from mining.errors import UsageError
+from tests.encoder.conftest import ARCHITECTURES, made_up_sentences, random_network, units_of
 
 
 @pytest.fixture
@@ -22,12 +25,45 @@ def edit(folder: Path, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_hash_is_the_same_on_every_writing(model: Path, tmp_path: Path, pieces_model: bytes) -> None:
+def table_of(encoder: SentenceEncoder) -> torch.Tensor:
+    return encoder.network.tables["pieces"]  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize("name", sorted(ARCHITECTURES))
+def test_every_architecture_comes_back_as_it_was(name: str, all_units: dict[str, Unit], tmp_path: Path) -> None:
+    units = units_of(name, all_units)
+    network = random_network(name, units)
+    saved = save_model(tmp_path / "model", network, units, languages=["aa", "bb"], training={"steps": 3})
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert set(unit_files(config)) == {path.name for path in (tmp_path / "model").iterdir()} - {
+        "config.json",
+        "model.safetensors",
+    }
+    loaded = load_encoder(tmp_path / "model")
+    texts = [*made_up_sentences(40, seed=5), "", "漢字"]
+    before, valid = SentenceEncoder(network, units, "before").encode(texts)
+    after, still_valid = loaded.encode(texts)
+    assert (loaded.hash, loaded.dim) == (saved, network.dim)
+    assert loaded.config["training"] == {"steps": 3}
+    assert after.tobytes() == before.tobytes()
+    assert valid.tolist() == still_valid.tolist()
+
+
+def test_hash_is_the_same_on_every_writing(model: Path, tmp_path: Path) -> None:
     first = load_encoder(model)
-    again = save_model(tmp_path / "again", first.table, pieces_model, lowercase=True)  # type: ignore[attr-defined]
+    again = save_model(tmp_path / "again", AverageNetwork({"pieces": table_of(first)}), first.units)
     assert again == first.hash
-    other = save_model(tmp_path / "other", first.table + 1, pieces_model, lowercase=True)  # type: ignore[attr-defined]
+    other = save_model(tmp_path / "other", AverageNetwork({"pieces": table_of(first) + 1}), first.units)
     assert other != first.hash
+
+
+def test_tables_that_do_not_fit_the_units_are_not_saved(model: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(model)
+    with pytest.raises(ValueError, match="has 7 rows for"):
+        save_model(tmp_path / "model", AverageNetwork({"pieces": torch.ones(7, 3)}), encoder.units)
+    with pytest.raises(ValueError, match="tables words with units pieces"):
+        save_model(tmp_path / "model", AverageNetwork({"words": torch.ones(7, 3)}), encoder.units)
+    assert not (tmp_path / "model").exists()
 
 
 def test_training_summary_does_not_change_the_hash(copy: Path) -> None:
@@ -57,45 +93,71 @@ def test_truncated_file_is_named(copy: Path, name: str) -> None:
 
 
 def test_rows_that_do_not_fit_the_vocabulary_name_both_numbers(copy: Path) -> None:
-    save_file({"piece_vectors": torch.ones((7, 12))}, copy / "model.safetensors")
-    with pytest.raises(UsageError, match=r"model\.safetensors has 7 rows but .*sentencepiece\.model has \d+ pieces"):
+    save_file({"pieces": torch.ones((7, 12))}, copy / "model.safetensors")
+    with pytest.raises(
+        UsageError, match=r"model\.safetensors: 7 rows of pieces, but .*sentencepiece\.model ask for \d+"
+    ):
         load_encoder(copy)
 
 
 def test_another_dimension_names_both_numbers(copy: Path) -> None:
     edit(copy, dim=300)
-    with pytest.raises(UsageError, match=r"dimension 12 but .*config\.json says dim 300"):
+    with pytest.raises(UsageError, match=r"dimension 12, but .*config\.json says dim 300"):
         load_encoder(copy)
 
 
-def test_another_vocabulary_size_names_both_numbers(copy: Path) -> None:
-    edit(copy, vocabulary=5)
-    with pytest.raises(UsageError, match=r"rows but .*config\.json says vocabulary 5"):
-        load_encoder(copy)
+def test_tables_of_one_language_are_not_taken_for_two(copy: Path) -> None:
+    size = load_encoder(copy).units[0].size
+    edit(copy, shared=False)
+    with pytest.raises(UsageError, match=rf"{size} rows of pieces, but .*ask for {2 * size}"):
+        load_encoder(copy, language="aa")
 
 
 def test_table_of_another_training_is_caught_by_the_hash(copy: Path) -> None:
     encoder = load_encoder(copy)
-    save_file({"piece_vectors": encoder.table + 1}, copy / "model.safetensors")  # type: ignore[attr-defined]
+    save_file({"pieces": table_of(encoder) + 1}, copy / "model.safetensors")
     with pytest.raises(UsageError, match="do not belong together"):
         load_encoder(copy)
 
 
 def test_changed_setting_is_caught_by_the_hash(copy: Path) -> None:
-    edit(copy, lowercase=False)
+    edit(copy, network={"kind": "average", "combine": "concatenate"})
     with pytest.raises(UsageError, match="do not belong together"):
         load_encoder(copy)
 
 
-def test_newer_format_is_refused(copy: Path) -> None:
-    edit(copy, format_version=2)
-    with pytest.raises(UsageError, match="format 2 of kind sp, but this version reads format 1"):
+@pytest.mark.parametrize("version", [1, 3])
+def test_other_formats_are_refused(copy: Path, version: int) -> None:
+    edit(copy, format_version=version)
+    with pytest.raises(UsageError, match=f"format {version}, but this version reads format 2; train it again"):
         load_encoder(copy)
+
+
+def test_unknown_network_is_refused(copy: Path) -> None:
+    edit(copy, network={"kind": "transformer"})
+    with pytest.raises(UsageError, match="no network of kind transformer is known"):
+        load_encoder(copy)
+
+
+def test_files_outside_the_folder_are_not_read(copy: Path) -> None:
+    units = [{"kind": "pieces", "settings": {}, "files": ["../sentencepiece.model"]}]
+    edit(copy, units=units)
+    with pytest.raises(UsageError, match="which cannot be"):
+        load_encoder(copy)
+
+
+def test_vocabulary_cut_short_at_a_line_is_noticed(all_units: dict[str, Unit], tmp_path: Path) -> None:
+    units = units_of("word", all_units)
+    save_model(tmp_path / "model", random_network("word", units), units)
+    path = tmp_path / "model" / "words.txt"
+    path.write_bytes(path.read_bytes().rsplit(b"\n", 2)[0] + b"\n")
+    with pytest.raises(UsageError, match=r"65 rows of words, but .*words\.txt ask for 64"):
+        load_encoder(tmp_path / "model")
 
 
 def test_foreign_tensor_is_refused(copy: Path) -> None:
     save_file({"weights": torch.ones((3, 3))}, copy / "model.safetensors")
-    with pytest.raises(UsageError, match="holds weights, not the table"):
+    with pytest.raises(UsageError, match="holds weights, not the table 'pieces'"):
         load_encoder(copy)
 
 

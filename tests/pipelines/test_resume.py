@@ -86,11 +86,12 @@ def test_changed_input_redoes_its_side_only(tiny_model, tmp_path):
 
 def test_another_model_encodes_again_but_does_not_read_again(run, tiny_model, tmp_path):
     from mining.encoder import load_encoder, save_model
+    from mining.encoder.networks import AverageNetwork
 
     encoder = load_encoder(tiny_model)
     other = tmp_path / "other"
-    pieces = (tiny_model / "sentencepiece.model").read_bytes()
-    save_model(other, encoder.table.flip(1).contiguous() * 1.5, pieces, lowercase=True, languages=["a", "b"])
+    table = encoder.network.tables["pieces"].flip(1).contiguous() * 1.5
+    save_model(other, AverageNetwork({"pieces": table}), encoder.units, languages=["a", "b"])
     run()
     result = run(model=other)
     assert {"read", "dedup", "shard"}.isdisjoint(redone(result))

@@ -5,80 +5,175 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn.functional import cross_entropy, normalize
 
-from mining.training.megabatch import false_negatives
-from mining.training.objectives import margin_loss, normalise, softmax_loss, through_normalisation
+from mining.training.negatives import false_negatives
+from mining.training.objectives import (
+    EuclideanObjective,
+    LossGradient,
+    MarginObjective,
+    Objective,
+    SoftmaxObjective,
+    build_objective,
+    normalise,
+    softmax,
+    through_normalisation,
+)
+from mining.training.objectives import normalisation as normalisation_module
+from tests.training import slow_objectives as slow
 
-
-def random_vectors(parts: int, pairs: int, seed: int) -> torch.Tensor:
-    return torch.randn((parts, pairs, 5), generator=torch.Generator().manual_seed(seed))
-
-
-def slow_margin(vectors: torch.Tensor, delta: float, has_negative: np.ndarray) -> torch.Tensor:
-    """The formula of the paper, one pair at a time."""
-
-    def cosine(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        return one @ other / (one.norm() * other.norm())
-
-    total = torch.zeros(())
-    for i in range(vectors.shape[1]):
-        source, target, wrong_target, wrong_source = vectors[:, i]
-        if has_negative[0, i]:
-            total = total + (delta - cosine(source, target) + cosine(source, wrong_target)).clamp(min=0)
-        if has_negative[1, i]:
-            total = total + (delta - cosine(source, target) + cosine(target, wrong_source)).clamp(min=0)
-    return total / vectors.shape[1]
+DIM = 5
+SEEDS = st.integers(0, 999)
 
 
-def slow_softmax(vectors: torch.Tensor, scale: float, groups: np.ndarray) -> torch.Tensor:
-    source, target = normalize(vectors, dim=-1)
-    logits = scale * (source @ target.T)
-    same = (groups[0][:, None] == groups[0]) | (groups[1][:, None] == groups[1])
-    hidden = torch.from_numpy(same & ~np.eye(len(logits), dtype=bool))
-    logits = logits.masked_fill(hidden, -torch.inf)
-    truth = torch.arange(len(logits))
-    return (cross_entropy(logits, truth) + cross_entropy(logits.T, truth)) / 2
+def random_vectors(objective: Objective, pairs: int, seed: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    shape = (2 + 2 * objective.negatives, pairs, DIM)
+    vectors = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    if objective.normalised:
+        vectors = vectors / vectors.norm(dim=-1, keepdim=True)
+    return vectors.to(dtype).requires_grad_()
 
 
-def compare(fast: tuple[float, torch.Tensor], vectors: torch.Tensor, slow: torch.Tensor) -> None:
+def random_present(objective: Objective, pairs: int, seed: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).random((2, objective.negatives, pairs)) < 0.7)
+
+
+def compare(found: LossGradient, vectors: torch.Tensor, expected: torch.Tensor) -> None:
     """The same loss, and the same gradient as torch finds for the slow one."""
-    flat = vectors.detach().reshape(-1, vectors.shape[-1])
-    units, norms = normalise(flat)
-    loss, by_units = fast
-    gradient = through_normalisation(by_units.reshape(flat.shape), units, norms).view_as(vectors)
-    assert loss == pytest.approx(float(slow.detach()), abs=1e-5)
-    if slow.requires_grad:
-        (expected,) = torch.autograd.grad(slow, vectors)
-        torch.testing.assert_close(gradient, expected, atol=2e-5, rtol=1e-4)
-    else:
-        assert not gradient.any()
+    assert found.loss == pytest.approx(float(expected.detach()), rel=1e-9, abs=1e-11)
+    assert found.gradient.shape == vectors.shape
+    slope = torch.zeros_like(vectors)
+    if expected.requires_grad:
+        (found_slope,) = torch.autograd.grad(expected, vectors, allow_unused=True)
+        slope = slope if found_slope is None else found_slope
+    torch.testing.assert_close(found.gradient, slope, atol=1e-11, rtol=1e-9)
 
 
-def units_of(vectors: torch.Tensor) -> torch.Tensor:
-    return normalise(vectors.detach().reshape(-1, vectors.shape[-1]))[0].view(vectors.shape)
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.integers(1, 6), st.integers(0, 999), st.sampled_from([0.1, 0.4, 1.5]))
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 7), SEEDS, st.sampled_from([0.1, 0.4, 1.5]))
 def test_margin_equals_the_paper(pairs: int, seed: int, delta: float) -> None:
-    vectors = random_vectors(4, pairs, seed).requires_grad_()
-    has_negative = np.random.default_rng(seed).random((2, pairs)) < 0.8
-    fast = margin_loss(units_of(vectors), delta, torch.from_numpy(has_negative))
-    compare(fast, vectors, slow_margin(vectors, delta, has_negative))
+    objective = MarginObjective(delta)
+    vectors, present = random_vectors(objective, pairs, seed), random_present(objective, pairs, seed)
+    compare(objective(vectors.detach(), present), vectors, slow.margin(vectors, delta, present))
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.integers(1, 8), st.integers(0, 999), st.sampled_from([1.0, 20.0, 40.0]), st.integers(1, 8))
-def test_softmax_equals_cross_entropy(pairs: int, seed: int, scale: float, kinds: int) -> None:
-    vectors = random_vectors(2, pairs, seed).requires_grad_()
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 7), st.integers(1, 4), SEEDS, st.sampled_from([0.5, 10.0, 100.0]))
+def test_j_bi_equals_the_paper(pairs: int, negatives: int, seed: int, delta: float) -> None:
+    objective = EuclideanObjective(delta, negatives)
+    vectors, present = random_vectors(objective, pairs, seed), random_present(objective, pairs, seed)
+    compare(objective(vectors.detach(), present), vectors, slow.j_bi(vectors, delta, present))
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    pairs=st.integers(1, 9),
+    negatives=st.integers(0, 3),
+    seed=SEEDS,
+    scale=st.sampled_from([1.0, 20.0, 40.0]),
+    margin=st.sampled_from([0.0, 0.3, 1.0]),
+    kinds=st.integers(1, 9),
+    rows=st.sampled_from([1, 4, 512]),
+)
+def test_softmax_equals_cross_entropy(
+    pairs: int, negatives: int, seed: int, scale: float, margin: float, kinds: int, rows: int
+) -> None:
+    objective = SoftmaxObjective(scale, margin, negatives)
+    vectors, present = random_vectors(objective, pairs, seed), random_present(objective, pairs, seed)
     groups = np.random.default_rng(seed).integers(0, kinds, (2, pairs))
-    fast = softmax_loss(units_of(vectors), scale, false_negatives(*groups))
-    compare(fast, vectors, slow_softmax(vectors, scale, groups))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(softmax, "_ROWS", rows)
+        found = objective(vectors.detach(), present, false_negatives(*groups))
+    compare(found, vectors, slow.softmax(vectors, scale, margin, groups, present))
+
+
+@pytest.mark.parametrize(
+    "objective", [MarginObjective(), SoftmaxObjective(), SoftmaxObjective(20.0, 0.2, 2), EuclideanObjective(1.0, 3)]
+)
+def test_float32_is_close_to_float64(objective: Objective) -> None:
+    exact = objective(random_vectors(objective, 40, 7).detach())
+    vectors = random_vectors(objective, 40, 7, torch.float32).detach()
+    before = vectors.clone()
+    single = objective(vectors)
+    assert single.gradient.dtype == torch.float32
+    assert single.loss == pytest.approx(exact.loss, rel=1e-5)
+    torch.testing.assert_close(single.gradient.double(), exact.gradient, atol=1e-6, rtol=1e-4)
+    assert torch.equal(vectors, before)
+
+
+@pytest.mark.parametrize("objective", [MarginObjective(), EuclideanObjective(1.0, 3)])
+def test_missing_negatives_cost_nothing(objective: Objective) -> None:
+    vectors = random_vectors(objective, 4, 3).detach()
+    loss, gradient = objective(vectors, torch.zeros((2, objective.negatives, 4), dtype=torch.bool))
+    assert loss == 0
+    assert not gradient.any()
+
+
+def test_softmax_without_its_negatives_is_the_one_that_takes_none() -> None:
+    with_negatives = SoftmaxObjective(20.0, 0.1, 2)
+    vectors = random_vectors(with_negatives, 4, 3).detach()
+    found = with_negatives(vectors, torch.zeros((2, 2, 4), dtype=torch.bool))
+    plain = SoftmaxObjective(20.0, 0.1)(vectors[:2].contiguous())
+    assert found.loss == pytest.approx(plain.loss)
+    torch.testing.assert_close(found.gradient[:2], plain.gradient)
+    assert not found.gradient[2:].any()
+
+
+def test_softmax_of_a_pair_alone_is_nothing() -> None:
+    loss, gradient = SoftmaxObjective(20.0, 0.3)(random_vectors(SoftmaxObjective(), 1, 5).detach())
+    assert loss == pytest.approx(0, abs=1e-12)
+    assert gradient.abs().max() < 1e-12
 
 
 def test_softmax_stands_the_most_distant_sentences() -> None:
     units = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]]])
-    loss, gradient = softmax_loss(units, 40.0, (np.arange(2), np.arange(2)))
-    assert loss == pytest.approx(80.0)
+    loss, gradient = SoftmaxObjective(40.0, 1.0)(units)
+    assert loss == pytest.approx(120.0)
     assert torch.isfinite(gradient).all()
+
+
+def test_margin_of_the_softmax_asks_for_more() -> None:
+    vectors = random_vectors(SoftmaxObjective(), 6, 2).detach()
+    losses = [SoftmaxObjective(20.0, margin)(vectors).loss for margin in (0.0, 0.1, 0.3)]
+    assert losses == sorted(losses)
+    assert losses[0] < losses[-1]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 9), SEEDS, st.sampled_from([1, 4, 512]))
+def test_gradient_through_normalisation_equals_autograd(rows: int, seed: int, block: int) -> None:
+    chance = torch.Generator().manual_seed(seed)
+    vectors, by_units = torch.randn((2, rows, DIM), generator=chance, dtype=torch.float64)
+    vectors.requires_grad_()
+    units, norms = normalise(vectors.detach())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(normalisation_module, "_ROWS", block)
+        found = through_normalisation(by_units.clone(), units, norms)
+    (expected,) = torch.autograd.grad(((vectors / vectors.norm(dim=1, keepdim=True)) * by_units).sum(), vectors)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-9)
+
+
+def test_zero_vector_has_no_direction() -> None:
+    units, _ = normalise(torch.zeros((1, 3)))
+    assert not units.any()
+
+
+def test_objectives_by_name() -> None:
+    assert build_objective("margin", delta=0.6) == MarginObjective(0.6)
+    assert build_objective("softmax", scale=30, margin=0.2, negatives=2) == SoftmaxObjective(30, 0.2, 2)
+    assert build_objective("j_bi", delta=10, negatives=5) == EuclideanObjective(10, 5)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "reason"),
+    [
+        ({"name": "softmax", "scale": 60, "margin": 0.5}, "above 80"),
+        ({"name": "softmax", "scale": 0}, "above 0"),
+        ({"name": "softmax", "margin": -0.1}, "not be negative"),
+        ({"name": "softmax", "negatives": -1}, "not be negative"),
+        ({"name": "j_bi", "negatives": 0}, "at least one negative"),
+        ({"name": "hinge"}, "unknown objective 'hinge'"),
+    ],
+)
+def test_unfit_settings_are_refused(settings_: dict, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        build_objective(**settings_)

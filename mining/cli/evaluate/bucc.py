@@ -1,4 +1,4 @@
-"""``bitext evaluate``: measure mined pairs against gold."""
+"""``bitext evaluate bucc``: mined pairs against gold."""
 
 from __future__ import annotations
 
@@ -11,20 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from mining.cli.evaluate.output import limit_text, share, show_table, write_json
 from mining.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mining.evaluation import BuccResult, CrossValidation
-
-app = typer.Typer(help="Measure mined pairs against a gold standard.", no_args_is_help=True)
-
-
-@app.callback()
-def _evaluate() -> None:
-    """Measure mined pairs against a gold standard."""
-
 
 BUCC_HELP = """Precision, recall and F1 of mined pairs against gold, and why gold pairs were missed.
 
@@ -139,75 +132,44 @@ def _known_ids(path: str | None, side: str, corpus: dict[str, Any]) -> Callable[
     return known
 
 
-def _share(value: float) -> str:
-    return f"{100 * value:.2f}%"
-
-
-def _limit(value: float | None) -> str:
-    return "none" if value is None else f"{value:.7f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else repr(value)
-
-
-def _show_table(title: str, header: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title, title_justify="left")
-    for i, name in enumerate(header):
-        table.add_column(name, justify="right" if i else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table)
-
-
 def _show_result(name: str, result: BuccResult) -> None:
     c = result.counts
     rows = [
-        ["precision", _share(result.precision), f"{c['correct']} of {c['extracted']} extracted pairs"],
-        ["recall", _share(result.recall), f"{c['correct']} of {c['gold_kept']} gold pairs"],
-        ["F1", _share(result.f1), f"threshold {_limit(result.threshold)} ({result.threshold_from})"],
+        ["precision", share(result.precision), f"{c['correct']} of {c['extracted']} extracted pairs"],
+        ["recall", share(result.recall), f"{c['correct']} of {c['gold_kept']} gold pairs"],
+        ["F1", share(result.f1), f"threshold {limit_text(result.threshold)} ({result.threshold_from})"],
     ]
     if c["gold_kept"] != c["gold_rows"]:
         merged = c["gold"] - c["gold_kept"]
         rows.append(["gold", str(c["gold_rows"]), f"{c['gold_repeated']} repeated, {merged} equal but for duplicates"])
     if result.recall_at is not None:
         for side in ("forward", "backward", "union"):
-            shares = ", ".join(f"@{k} {_share(v)}" for k, v in enumerate(result.recall_at[side], start=1))
+            shares = ", ".join(f"@{k} {share(v)}" for k, v in enumerate(result.recall_at[side], start=1))
             rows.append([f"candidates, {side}", "", shares])
-    _show_table(name, ["", "value", "of"], rows)
+    show_table(name, ["", "value", "of"], rows)
     if result.missed:
         missed = [
             [reason, str(entry["count"]), "\n".join(" ".join(ids) for ids in entry["examples"][:2])]
             for reason, entry in result.missed.items()
         ]
-        _show_table(f"{name}: missed gold pairs", ["reason", "pairs", "examples"], missed)
+        show_table(f"{name}: missed gold pairs", ["reason", "pairs", "examples"], missed)
     if result.domains is not None:
         domains = [
-            [domain, _share(entry["recall"]), f"{entry['correct']} of {entry['gold']}"]
+            [domain, share(entry["recall"]), f"{entry['correct']} of {entry['gold']}"]
             for domain, entry in result.domains.items()
         ]
-        _show_table(f"{name}: recall per gold domain", ["domain", "recall", "pairs"], domains)
+        show_table(f"{name}: recall per gold domain", ["domain", "recall", "pairs"], domains)
     for warning in result.warnings:
         typer.secho(f"warning: {warning}", err=True, fg="yellow")
 
 
 def _show_folds(folds: CrossValidation) -> None:
     rows = [
-        [str(i), _share(fold.precision), _share(fold.recall), _share(fold.f1), _limit(fold.threshold)]
+        [str(i), share(fold.precision), share(fold.recall), share(fold.f1), limit_text(fold.threshold)]
         for i, fold in enumerate(folds.folds, start=1)
     ]
-    rows.append(["mean", _share(folds.precision), _share(folds.recall), _share(folds.f1), ""])
-    _show_table("held-out folds", ["fold", "precision", "recall", "F1", "threshold"], rows)
-
-
-def _write_json(path: Path, data: dict[str, Any]) -> None:
-    from mining.pairs import replacing
-
-    try:
-        with replacing(path) as temporary:
-            Path(temporary).write_text(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
-    except OSError as error:
-        raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from None
+    rows.append(["mean", share(folds.precision), share(folds.recall), share(folds.f1), ""])
+    show_table("held-out folds", ["fold", "precision", "recall", "F1", "threshold"], rows)
 
 
 def _check_flags(test_pairs: Path | None, test_gold: Path | None, folds: int | None, threshold: str) -> None:
@@ -261,12 +223,12 @@ def _run(
     result = evaluate_pairs(table, gold, split.dropped, split.candidates, limit, *known)
     report = result.to_dict()
     _show_result("tuning split" if test else "pairs", result)
-    closing = f"F1 {_share(result.f1)} at threshold {_limit(result.threshold)} ({result.threshold_from})"
+    closing = f"F1 {share(result.f1)} at threshold {limit_text(result.threshold)} ({result.threshold_from})"
     if folds is not None:
         validation = cross_validate(table, gold, split.dropped, folds)
         _show_folds(validation)
         report["cross_validation"] = validation.to_dict()
-        closing = f"F1 {_share(validation.f1)} (mean of {folds} held-out folds); on all gold: {closing}"
+        closing = f"F1 {share(validation.f1)} (mean of {folds} held-out folds); on all gold: {closing}"
     if test is not None:
         if limit == "tune" and result.threshold is None:
             raise UsageError(f"{split.pairs}: holds no pairs to tune the threshold on: give --threshold")
@@ -276,13 +238,10 @@ def _run(
         _show_result("test split", tested)
         report["test"] = tested.to_dict()
         closing = (
-            f"test F1 {_share(tested.f1)} at threshold {_limit(result.threshold)} ({result.threshold_from}); "
-            f"tuning split: F1 {_share(result.f1)}"
+            f"test F1 {share(tested.f1)} at threshold {limit_text(result.threshold)} ({result.threshold_from}); "
+            f"tuning split: F1 {share(result.f1)}"
         )
     if out is not None:
-        _write_json(out, report)
+        write_json(out, report)
         closing += f"; metrics in {out}"
     typer.echo(closing)
-
-
-app.command("bucc", help=BUCC_HELP)(bucc)

@@ -1,0 +1,46 @@
+"""Tables on standard output and metrics as JSON, for all commands that evaluate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mining.errors import UsageError
+
+
+def share(value: float) -> str:
+    """A share between 0 and 1 as a percentage."""
+    return f"{100 * value:.2f}%"
+
+
+def limit_text(value: float | None) -> str:
+    """A threshold, without trailing zeros."""
+    return "none" if value is None else f"{value:.7f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else repr(value)
+
+
+def show_table(title: str, header: list[str], rows: list[list[str]]) -> None:
+    """Print a table on standard output: text in the first column, numbers in the others."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left")
+    # Names stay whole in a narrow terminal; headers and long cells are folded instead.
+    width = min(max((len(row[0]) for row in rows), default=0), 30)
+    for i, name in enumerate(header):
+        table.add_column(name, justify="right" if i else "left", overflow="fold", min_width=None if i else width)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write metrics with sorted keys; raises UsageError when the file cannot be written."""
+    from mining.pairs import replacing
+
+    try:
+        with replacing(path) as temporary:
+            Path(temporary).write_text(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
+    except OSError as error:
+        raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,249 @@
+"""From bitexts to prepared pairs on disk: filter, learn the vocabularies, write the ids."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mining.corpus import file_hash, list_inputs
+from mining.encoder.model_folder import replace_file
+from mining.errors import InputError, UsageError
+from mining.training.data.arrays import array_facts
+from mining.training.data.config import DataConfig
+from mining.training.data.filters import REASONS
+from mining.training.data.ids import write_ids, write_labels
+from mining.training.data.prepared import FORMAT_VERSION, PreparedPairs, open_prepared, read_facts
+from mining.training.data.reading import Report, Spool, name_inputs, read_pairs
+from mining.training.data.selection import sample, select
+from mining.training.data.vocabularies import (
+    PREPARED_FILE,
+    foreign_units,
+    learn_unit,
+    read_unit,
+    save_unit,
+    units_digest,
+)
+
+if TYPE_CHECKING:
+    from mining.encoder.units import Unit
+
+PARTIAL_FOLDER = "partial"
+"""What is unfinished lies here, in the folder to be prepared."""
+_BEGUN_FILE, _UNITS_FILE = "begun.json", "units.json"
+
+
+def silent(stage: str, pairs: int) -> None:
+    """Tell nobody."""
+
+
+def prepare(
+    config: DataConfig, folder: str | Path, report: Report = silent, threads: int = 0, *, overwrite: bool = False
+) -> PreparedPairs:
+    """Prepare the pairs of `config` in `folder`, or open what is there already.
+
+    Killed at any moment and called again, it takes up the parts that were finished; the files are the same, byte by
+    byte, whatever the number of `threads` (0: all cores). `report` is told the stage (reading, vocabulary, pieces) and
+    the pairs done. Raises UsageError for a folder prepared from other settings or input (unless `overwrite`) or in use,
+    InputError for faulty input or when no pair can be used.
+    """
+    folder = Path(folder)
+    identity = identify(config)
+    _make(folder)
+    with _lock(folder):
+        if (folder / PREPARED_FILE).is_file():
+            try:
+                if _same(folder, config, identity):
+                    return open_prepared(folder)
+            except UsageError:
+                if not overwrite:
+                    raise
+            clear(folder)
+        partial = _begin(folder, config, identity)
+        if not (partial / PREPARED_FILE).is_file():
+            _fill(config, partial, identity, report, threads)
+        _publish(partial, folder)
+        return open_prepared(folder)
+
+
+def is_prepared(config: DataConfig, folder: str | Path) -> bool:
+    """Whether the folder holds the finished pairs of exactly these settings and this input."""
+    folder = Path(folder)
+    return (folder / PREPARED_FILE).is_file() and read_facts(folder).get("identity") == identify(config)
+
+
+def identify(config: DataConfig) -> str:
+    """Names what decides the prepared pairs: settings, bytes of the input, given vocabularies and models.
+
+    Where the files lie does not matter. Raises UsageError when one is missing.
+    """
+    inputs = []
+    for spec in config.bitext:
+        for file in list_inputs(spec):
+            hashes = [file_hash(path) for path in (file.path, file.target_path) if path is not None]
+            inputs.append([file.name if spec.domain is None else "", *hashes])
+    facts: dict[str, Any] = {"format": FORMAT_VERSION, "settings": config.deciding(), "inputs": inputs}
+    if config.vocabulary_from is not None:
+        facts["vocabulary"] = units_digest(foreign_units(config.vocabulary_from, config.units))
+    if config.filters.by_similarity and config.filters.similarity_model is not None:
+        from mining.encoder import load_encoder
+
+        facts["similarity"] = load_encoder(config.filters.similarity_model).hash
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def clear(folder: Path) -> None:
+    """Remove prepared pairs, finished or not; ``prepared.json`` goes last, and other files stay."""
+    shutil.rmtree(folder / PARTIAL_FOLDER, ignore_errors=True)
+    try:
+        facts = read_facts(folder)
+        names = [*facts["arrays"], *(name for unit in facts["units"] for name in unit["files"])]
+    except (UsageError, KeyError, TypeError):
+        names = []
+    for name in names:
+        # The names come from a file: nothing outside the folder is touched.
+        if Path(name).name == name:
+            (folder / name).unlink(missing_ok=True)
+    (folder / PREPARED_FILE).unlink(missing_ok=True)
+
+
+def _same(folder: Path, config: DataConfig, identity: str) -> bool:
+    facts = read_facts(folder)
+    if facts.get("identity") == identity:
+        return True
+    raise UsageError(
+        f"{folder}: holds pairs prepared otherwise (it differs in {_difference(facts, config)}); name another folder, "
+        "or start anew with --overwrite"
+    )
+
+
+def _difference(facts: dict[str, Any], config: DataConfig) -> str:
+    old, new = facts.get("settings", {}), config.deciding()
+    return ", ".join(key for key in new if old.get(key) != new[key]) or "the contents of its input"
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be made: {error.strerror}; name another folder") from None
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{folder}: cannot be written; name another folder")
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Hold the folder; the lock goes with the process, so a killed one leaves none behind."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"{folder}: is being prepared already; wait for it, or name another folder") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _begin(folder: Path, config: DataConfig, identity: str) -> Path:
+    """The folder of the unfinished parts; parts of other settings or input are thrown away."""
+    partial = folder / PARTIAL_FOLDER
+    try:
+        begun = json.loads((partial / _BEGUN_FILE).read_text(encoding="utf-8"))["identity"]
+    except (OSError, ValueError, KeyError, TypeError):
+        begun = None
+    if begun != identity:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        replace_file(partial / _BEGUN_FILE, json.dumps({"identity": identity}).encode())
+    return partial
+
+
+def _fill(config: DataConfig, partial: Path, identity: str, report: Report, threads: int) -> None:
+    """Do what is not done yet; ``prepared.json`` is written last."""
+    report("reading", 0)
+    spool = read_pairs(config, partial, report, threads)
+    keep, unselected = select(spool, duplicates=config.filters.duplicates, seed=config.seed)
+    filtered = [Counter(facts.dropped) for facts in spool.domains]
+    if not keep.any():
+        raise _nothing(config, spool, [*filtered, *unselected])
+    units = _units(config, spool, keep, partial, report)
+    written, unfit = write_ids(config, spool, keep, units, partial, report, threads)
+    if not written.kept.any():
+        raise _nothing(config, spool, [*filtered, *unselected, *unfit])
+    write_labels(spool, written.kept, partial)
+    dropped = [sum(counts, Counter()) for counts in zip(filtered, unselected, unfit, strict=True)]
+    pairs = np.bincount(spool.domain[written.kept], minlength=len(spool.domains)).tolist()
+    arrays = sorted(path.name for path in partial.glob("*.npy") if path.name not in spool.files)
+    facts = {
+        "format_version": FORMAT_VERSION,
+        "identity": identity,
+        "settings": config.deciding(),
+        "rows": spool.rows,
+        "pairs": sum(pairs),
+        "dropped": _ordered(sum(dropped, Counter())),
+        "truncated": written.truncated,
+        "warnings": spool.warnings,
+        "units": json.loads((partial / _UNITS_FILE).read_text(encoding="utf-8")),
+        "domains": [
+            {
+                "name": facts.name,
+                "languages": facts.languages,
+                "weight": facts.weight,
+                "pairs": count,
+                "dropped": _ordered(counts),
+            }
+            for facts, count, counts in zip(spool.domains, pairs, dropped, strict=True)
+        ],
+        "arrays": {name: array_facts(partial / name) for name in arrays},
+    }
+    replace_file(partial / PREPARED_FILE, (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, report: Report) -> list[Unit]:
+    """The vocabularies: those of an earlier call, given ones, or learnt."""
+    if not (partial / _UNITS_FILE).is_file():
+        report("vocabulary", 0)
+        if config.vocabulary_from is not None:
+            units = foreign_units(config.vocabulary_from, config.units)
+        else:
+            chosen = sample(spool, keep, max(1, config.vocabulary_sentences // 2), config.seed)
+            sentences = [text for block in spool.blocks(chosen) for side in block for text in side]
+            units = [learn_unit(kind, sentences, config) for kind in config.units]
+        described = [save_unit(unit, partial) for unit in units]
+        replace_file(partial / _UNITS_FILE, json.dumps(described).encode())
+    described = json.loads((partial / _UNITS_FILE).read_text(encoding="utf-8"))
+    return [read_unit(entry, partial, "remove this folder and prepare again") for entry in described]
+
+
+def _publish(partial: Path, folder: Path) -> None:
+    """Move the finished files to their place, the description last, and remove what is no longer needed."""
+    facts = read_facts(partial)
+    for name in (*facts["arrays"], *(name for unit in facts["units"] for name in unit["files"])):
+        # What is missing was moved before an earlier call was killed.
+        if (partial / name).is_file():
+            os.replace(partial / name, folder / name)
+    os.replace(partial / PREPARED_FILE, folder / PREPARED_FILE)
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def _nothing(config: DataConfig, spool: Spool, dropped: list[Counter[str]]) -> InputError:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in _ordered(sum(dropped, Counter())).items())
+    return InputError(
+        f"{name_inputs(config.bitext)}: none of its {spool.rows} rows can be used for training ({reasons}): loosen the "
+        "filters"
+    )
+
+
+def _ordered(counts: Counter[str]) -> dict[str, int]:
+    """Reasons in the order in which they are looked for."""
+    return {reason: counts[reason] for reason in REASONS if counts[reason]}

@@ -1,0 +1,98 @@
+"""The units of a data set: learnt from sentences, taken from another folder, kept beside the arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mining.encoder.model_folder import CONFIG_FILE, replace_file
+from mining.encoder.pieces import PIECES_FILE
+from mining.errors import UsageError
+from mining.training.data.config import DataConfig, UnitKind
+from mining.training.vocabulary import train_vocabulary
+
+if TYPE_CHECKING:
+    from mining.encoder.units import Unit
+
+PREPARED_FILE = "prepared.json"
+_NGRAM_SIZES = {"trigrams": (3,), "ngrams": (2, 3, 4)}
+
+
+def learn_unit(kind: UnitKind, sentences: Sequence[str], config: DataConfig) -> Unit:
+    """Learn the vocabulary of one kind of units; raises InputError when the sentences give none."""
+    from mining.encoder.units import load_unit
+    from mining.encoder.units.learn import learn_ngrams, learn_words
+
+    if kind == "words":
+        return learn_words(sentences, config.types)
+    if kind in _NGRAM_SIZES:
+        return learn_ngrams(sentences, _NGRAM_SIZES[kind], config.types)
+    model = train_vocabulary(
+        list(sentences), config.vocabulary, character_coverage=config.character_coverage, lowercase=config.lowercase
+    )
+    return load_unit("pieces", {PIECES_FILE: model}, {})
+
+
+def save_unit(unit: Unit, folder: Path) -> dict[str, Any]:
+    """Write the files of `unit` into `folder`; returns what ``read_unit`` needs to know."""
+    files = unit.files()
+    for name, data in files.items():
+        replace_file(folder / name, data)
+    return {
+        "kind": unit.kind,
+        "settings": dict(unit.settings()),
+        "files": {name: _digest(files[name]) for name in files},
+    }
+
+
+def read_unit(described: Mapping[str, Any], folder: Path, mend: str) -> Unit:
+    """The unit that ``save_unit`` wrote; raises UsageError when a file is missing or not as it was written."""
+    from mining.encoder.units import load_unit
+
+    files = {}
+    for name, digest in described["files"].items():
+        path = folder / name
+        try:
+            files[name] = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read ({error.strerror}); {mend}") from None
+        if _digest(files[name]) != digest:
+            raise UsageError(f"{path}: is not the file that was written; {mend}")
+    try:
+        return load_unit(described["kind"], files, described["settings"])
+    except ValueError as error:
+        raise UsageError(f"{folder}: {error}; {mend}") from None
+
+
+def foreign_units(path: str, kinds: Iterable[UnitKind]) -> list[Unit]:
+    """The units of the given kinds in a prepared folder or a model folder; raises UsageError when it lacks one."""
+    folder = Path(path)
+    if (folder / PREPARED_FILE).is_file():
+        facts = json.loads((folder / PREPARED_FILE).read_text(encoding="utf-8"))
+        units = [read_unit(entry, folder, "prepare it again") for entry in facts["units"]]
+    elif (folder / CONFIG_FILE).is_file():
+        from mining.encoder import load_encoder
+
+        units = list(load_encoder(folder).units)
+    else:
+        raise UsageError(f"{folder}: neither a prepared folder nor a model folder: correct vocabulary_from")
+    found = {unit.kind: unit for unit in units}
+    missing = [kind for kind in kinds if kind not in found]
+    if missing:
+        raise UsageError(
+            f"{folder}: has the units {', '.join(found)}, not {missing[0]}: correct units or vocabulary_from"
+        )
+    return [found[kind] for kind in kinds]
+
+
+def units_digest(units: Iterable[Unit]) -> str:
+    """Names the vocabularies by their files."""
+    digests = [[unit.kind, {name: _digest(data) for name, data in unit.files().items()}] for unit in units]
+    return _digest(json.dumps(digests, sort_keys=True).encode())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

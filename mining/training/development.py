@@ -1,0 +1,68 @@
+"""The development set: what tells a better model from a worse one while it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from mining.corpus import CorpusSpec
+from mining.encoder.base import Encoder
+from mining.errors import UsageError
+from mining.evaluation.mining_f1 import read_mining_task, task_f1
+from mining.evaluation.sts import find_sts, read_sts, sts_correlations
+from mining.evaluation.tatoeba import tatoeba_error
+from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
+from mining.training.config import DevelopmentSettings
+
+Measure = Callable[[Encoder, int], float]
+
+
+class DevelopmentSet:
+    """A metric on texts read once: 0 to 100, higher is better."""
+
+    def __init__(self, name: str, measure: Measure) -> None:
+        """`measure` takes an encoder and the number of threads."""
+        self.name = name
+        self._measure = measure
+
+    @classmethod
+    def read(cls, settings: DevelopmentSettings) -> DevelopmentSet:
+        """Read what `settings` names; raises UsageError for a missing file and InputError for a faulty one."""
+        readers = {"mining": _mining, "tatoeba": _tatoeba, "sts": _sts}
+        return cls(settings.metric, readers[settings.metric](settings))
+
+    def measure(self, encoder: Encoder, threads: int = 0) -> float:
+        """The metric of `encoder`."""
+        return round(self._measure(encoder, threads), 6)
+
+
+def _mining(settings: DevelopmentSettings) -> Measure:
+    if settings.source is None or settings.target is None or settings.gold is None:
+        raise UsageError("development: metric: mining needs source, target and gold")
+    if not Path(settings.gold).is_file():
+        raise UsageError(f"{settings.gold}: no such gold file")
+    source, target = (
+        CorpusSpec(path=path, format="tsv", columns=settings.columns) for path in (settings.source, settings.target)
+    )
+    task = read_mining_task(source, target, settings.gold)
+    return lambda encoder, threads: (
+        100 * task_f1(encoder, task, margins=("ratio",), folds=None, threads=threads)["ratio"].f1
+    )
+
+
+def _tatoeba(settings: DevelopmentSettings) -> Measure:
+    sets = [read_aligned(name, spec) for name, spec in find_aligned(settings.paths).items()]
+
+    def measure(encoder: Encoder, threads: int) -> float:
+        errors = [tatoeba_error(encoder, one.source, one.target, threads=threads).error for one in sets]
+        return 100 - float(np.mean(errors))
+
+    return measure
+
+
+def _sts(settings: DevelopmentSettings) -> Measure:
+    sets = [read_sts(path) for path in find_sts(settings.paths)]
+    # A model without any defined correlation is no better than chance.
+    return lambda encoder, threads: sts_correlations(encoder, sets, threads=threads).all.pearson or 0.0

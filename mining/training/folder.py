@@ -1,0 +1,123 @@
+"""The folder of a training: who may work in it, what it holds, and what is left when all is done."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, replace_file, unit_files
+from mining.errors import UsageError
+from mining.training.config import TrainConfig
+from mining.training.data import identify, open_prepared
+
+CHECKPOINT_FOLDER = "checkpoint"
+CURVES_FOLDER = "curves"
+_TRAINING_FILE = "training.json"
+
+
+def make(folder: Path) -> None:
+    """Make the folder; raises UsageError where that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be made: {error.strerror}; name another folder with --model") from None
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{folder}: cannot be written; name another folder with --model")
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold the folder for one training; the lock goes with the process, so a killed one leaves none behind."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"{folder}: another training is at work in this folder; wait for it, or name another with --model"
+            ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def identity(config: TrainConfig) -> str:
+    """Names what is learnt from: the settings that decide it and the data."""
+    data = open_prepared(config.prepared).identity if config.prepared is not None else identify(config)
+    text = json.dumps({"settings": config.learnt(), "data": data}, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def identity_of(folder: Path) -> str | None:
+    """The identity that a finished model was trained with."""
+    training = read_config(folder).get("training")
+    return training.get("identity") if isinstance(training, dict) else None
+
+
+def admit(folder: Path, config: TrainConfig, name: str) -> bool:
+    """Make the folder ready for the training of identity `name`; False when it is finished already."""
+    checkpoint = folder / CHECKPOINT_FOLDER
+    begun = _begun(checkpoint)
+    finished = (folder / CONFIG_FILE).is_file()
+    if finished:
+        read_config(folder)  # stops here when it is the folder of another program
+    if config.overwrite and (finished or (begun and begun.get("identity") != name)):
+        # An unfinished training of this very configuration is not thrown away: the same command goes on with it.
+        _clear(folder)
+        begun, finished = {}, False
+    mend = "name another folder with --model, or start anew with --overwrite"
+    if finished:
+        if identity_of(folder) == name:
+            tidy(folder, config)
+            return False
+        raise UsageError(f"{folder}: holds a model of another configuration or bitext; {mend}")
+    if begun:
+        if begun.get("identity") == name:
+            return True
+        raise UsageError(f"{folder}: holds an unfinished training that differs in {_difference(begun, config)}; {mend}")
+    foreign = sorted(path.name for path in folder.iterdir() if path.name != CHECKPOINT_FOLDER)
+    if foreign:
+        raise UsageError(f"{folder}: not empty (it holds {foreign[0]}); name another folder with --model")
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    checkpoint.mkdir()
+    facts = {"identity": name, "config": config.learnt()}
+    replace_file(checkpoint / _TRAINING_FILE, json.dumps(facts, indent=2).encode())
+    return True
+
+
+def tidy(folder: Path, config: TrainConfig) -> None:
+    """Remove what a finished training no longer needs."""
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
+    if not config.keep_checkpoint:
+        shutil.rmtree(folder / CHECKPOINT_FOLDER, ignore_errors=True)
+
+
+def _clear(folder: Path) -> None:
+    """Remove model and checkpoint; what tells that they are ours goes last."""
+    if (folder / CONFIG_FILE).is_file():
+        for name in (TABLE_FILE, *unit_files(read_config(folder))):
+            (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / CURVES_FOLDER, ignore_errors=True)
+    (folder / CONFIG_FILE).unlink(missing_ok=True)
+    shutil.rmtree(folder / CHECKPOINT_FOLDER, ignore_errors=True)
+
+
+def _begun(checkpoint: Path) -> dict[str, Any]:
+    """What the checkpoint folder says about the training begun in it; empty when there is none."""
+    try:
+        return dict(json.loads((checkpoint / _TRAINING_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _difference(begun: dict[str, Any], config: TrainConfig) -> str:
+    old, new = begun.get("config", {}), config.learnt()
+    return ", ".join(key for key in new if old.get(key) != new[key]) or "the data"

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mining.encoder import Pieces
+from mining.encoder.networks import LstmNetwork, NetworkSettings, build_network, exact_lstm, fresh_network
+from mining.encoder.networks.exact_lstm import grid_bits, on_grid
+
+ROWS, DIM, HIDDEN = 40, 7, 5
+
+
+@pytest.fixture
+def network() -> LstmNetwork:
+    settings = NetworkSettings(kind="lstm", dim=DIM, hidden=HIDDEN)
+    made = fresh_network(settings, [ROWS], 1.0, seed=2)
+    assert isinstance(made, LstmNetwork)
+    return made
+
+
+def pieces(*lengths: int, seed: int = 0) -> Pieces:
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    ids = np.random.default_rng(seed).integers(0, ROWS, offsets[-1]).astype(np.int32)
+    return Pieces(ids, offsets)
+
+
+def torch_means(network: LstmNetwork, units: Pieces) -> torch.Tensor:
+    """One sentence at a time through torch's own module."""
+    module = torch.nn.LSTM(DIM, HIDDEN, batch_first=True, bidirectional=True)
+    module.load_state_dict(network.weights)
+    rows = []
+    for start, stop in zip(units.offsets[:-1], units.offsets[1:], strict=True):
+        ids = torch.from_numpy(units.ids[start:stop].astype(np.int64))
+        states = module(network.table[ids][None])[0][0] if len(ids) else torch.zeros(1, 2 * HIDDEN)
+        rows.append(states.mean(0))
+    return torch.stack(rows).detach()
+
+
+LENGTHS = (3, 0, 9, 1, 3, 20)
+
+
+def test_forward_equals_the_module_of_torch(network: LstmNetwork) -> None:
+    units = pieces(*LENGTHS)
+    vectors, _ = network.forward([units])
+    torch.testing.assert_close(vectors, torch_means(network, units))
+    with torch.inference_mode():
+        torch.testing.assert_close(network.forward([units])[0], vectors)
+
+
+def test_exact_vectors_equal_the_module_of_torch(network: LstmNetwork) -> None:
+    units = pieces(*LENGTHS)
+    np.testing.assert_allclose(network.vectors([units]), torch_means(network, units), atol=2e-6)
+
+
+def test_vectors_of_a_sentence_are_the_same_in_any_company(
+    network: LstmNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = pieces(*np.random.default_rng(5).integers(0, 30, 150).tolist())
+    whole = network.vectors([units])
+    for size in (1, 2, 37):
+        blocks = np.split(np.arange(150), range(size, 150, size))
+        parts = [network.vectors([units.take(rows)]) for rows in blocks]
+        assert np.concatenate(parts).tobytes() == whole.tobytes()
+    back = np.arange(150)[::-1]
+    assert network.vectors([units.take(back)])[back].tobytes() == whole.tobytes()
+    monkeypatch.setattr(exact_lstm, "_BLOCK_TEXTS", 16)
+    monkeypatch.setattr(exact_lstm, "_SIDE_BY_SIDE", {"cpu": 5})
+    assert network.vectors([units]).tobytes() == whole.tobytes()
+
+
+def test_products_on_the_grid_do_not_depend_on_the_order_of_additions() -> None:
+    generator = torch.Generator().manual_seed(1)
+    left = on_grid(torch.randn(9, 300, generator=generator) * 100, 300, rows=True)
+    right = on_grid(torch.randn(300, 11, generator=generator), 300)
+    order = torch.randperm(300, generator=generator)
+    assert torch.equal(left @ right, left[:, order] @ right[order])
+    assert [grid_bits(length) for length in (1, 2, 150, 300, 1024)] == [26, 26, 22, 22, 21]
+
+
+def test_grid_is_fine_and_keeps_zeros() -> None:
+    values = torch.randn(6, 300, generator=torch.Generator().manual_seed(1))
+    values[2] = 0.0
+    rounded = on_grid(values, 300, rows=True)
+    largest = values.abs().amax(1, keepdim=True)
+    assert ((rounded - values).abs() <= largest * 2.0**-22).all()
+    assert not rounded[2].any()
+
+
+def test_gradient_is_that_of_torch(network: LstmNetwork) -> None:
+    units = pieces(4, 0, 2, 7)
+    slope = torch.randn(4, 2 * HIDDEN, generator=torch.Generator().manual_seed(4))
+    _, tape = network.forward([units])
+    gradients = network.backward(tape, slope.clone())
+    step = 1e-3
+    rows, by_row = gradients.rows["pieces"]
+    assert rows.tolist() == sorted(set(units.ids.tolist()))
+
+    def loss() -> float:
+        return float((torch_means(network, units).double() * slope).sum())
+
+    for place, name in ((0, "weight_hh_l0_reverse"), (3, "bias_ih_l0"), (5, "weight_ih_l0")):
+        flat = network.weights[name].view(-1)
+        flat[place] += step
+        more = loss()
+        flat[place] -= 2 * step
+        less = loss()
+        flat[place] += step
+        assert (more - less) / (2 * step) == pytest.approx(gradients.weights[name].view(-1)[place].item(), abs=2e-3)
+    place = int(rows[1])
+    network.table[place, 2] += step
+    more = loss()
+    network.table[place, 2] -= 2 * step
+    less = loss()
+    assert (more - less) / (2 * step) == pytest.approx(by_row[1, 2].item(), abs=2e-3)
+
+
+def test_sentences_without_ids_have_no_gradient(network: LstmNetwork) -> None:
+    vectors, tape = network.forward([pieces(0, 0)])
+    assert not vectors.any()
+    gradients = network.backward(tape, torch.ones_like(vectors))
+    assert len(gradients.rows["pieces"][0]) == 0
+    assert set(gradients.weights) == set(network.weights)
+    assert not any(gradient.any() for gradient in gradients.weights.values())
+
+
+def test_saved_tensors_give_the_network_back(network: LstmNetwork) -> None:
+    again = build_network(network.settings(), network.tensors())
+    units = pieces(*LENGTHS)
+    assert again.vectors([units]).tobytes() == network.vectors([units]).tobytes()
+
+
+def test_tensors_that_do_not_fit_are_named(network: LstmNetwork) -> None:
+    tensors = dict(network.tensors())
+    with pytest.raises(ValueError, match="'weight_ih_l0' has shape"):
+        build_network(network.settings(), {**tensors, "weight_ih_l0": torch.zeros(4 * HIDDEN, DIM + 1)})
+    del tensors["bias_hh_l0"]
+    with pytest.raises(ValueError, match="bias_hh_l0"):
+        build_network(network.settings(), tensors)
+    with pytest.raises(ValueError, match="one table, not 2"):
+        build_network(network.settings(), {**network.tensors(), "words": torch.zeros(2, DIM)})
