@@ -1,4 +1,4 @@
-"""The demo's task: which translations to train on, and how the alignment of the others is hidden."""
+"""The demo's task: which translations to hide among unaligned sentences, and how."""
 
 from __future__ import annotations
 
@@ -60,22 +60,18 @@ def _is_words(text: str) -> bool:
     return bool(text) and sum(char.isalpha() or char == " " for char in text) >= LETTERS_SHARE * len(text)
 
 
-def split_pairs(pairs: Sequence[Pair], hidden: int, min_words: int, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """Divide pairs into those to train on and at most `hidden` to hide; no sentence stands in both.
+def choose_pairs(pairs: Sequence[Pair], count: int, min_words: int, seed: int) -> list[Pair]:
+    """At most `count` pairs to hide, in the order of a hash of their text.
 
-    Hidden are, in the order of a hash of their text, pairs of at least `min_words` words whose sentences occur in no
-    other pair (compared by `letters_key`), so that each hidden sentence has exactly one translation. The training pairs
-    keep their order.
+    Pairs of at least `min_words` words whose sentences occur in no other pair (compared by `letters_key`), so that each
+    hidden sentence has exactly one translation.
     """
-    seen = [Counter(letters_key(pair[side]) for pair in pairs) for side in (0, 1)]
-    # A sentence may also be the same in both languages: then it would be met in training on the other side.
-    both = seen[0] + seen[1]
+    # On either side: a sentence may be the same in both languages.
+    met = Counter(letters_key(text) for pair in pairs for text in pair)
     alone = [
-        pair for pair in pairs if len(pair.source.split()) >= min_words and all(both[letters_key(t)] == 1 for t in pair)
+        pair for pair in pairs if len(pair.source.split()) >= min_words and all(met[letters_key(t)] == 1 for t in pair)
     ]
-    chosen = sorted(alone, key=lambda pair: _draw(pair, seed))[:hidden]
-    held_out = set(chosen)
-    return [pair for pair in pairs if pair not in held_out], chosen
+    return sorted(alone, key=lambda pair: _draw(pair, seed))[:count]
 
 
 def hide(pairs: Sequence[Pair], seed: int, source_prefix: str = "en", target_prefix: str = "de") -> Task:

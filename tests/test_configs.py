@@ -21,7 +21,7 @@ MINING = [path for path in PRESETS if path.name.startswith(("bucc", "mine"))]
 
 
 def model_of(path: Path) -> type[Settings]:
-    if path.name.startswith("prepare"):
+    if path.name.startswith("prepare") or path.stem.endswith("-data"):
         return PrepareConfig
     return MineConfig if path in MINING else TrainConfig
 

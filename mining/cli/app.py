@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from mining.cli import demo, encode, evaluate, mine, prepare, score, train
+from mining.cli import convert, demo, encode, evaluate, mine, prepare, score, train
 from mining.errors import BitextError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command("mine")(mine.mine)
 app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
+app.command("convert")(convert.convert)
 app.command("encode")(encode.encode)
 app.command("score")(score.score)
 app.add_typer(evaluate.app, name="evaluate")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mining.cli.bitexts import merge, names
 from mining.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,12 +108,12 @@ def prepare(
     `bitext prepare --config configs/prepare.yaml --output prepared`
     """
     flags = {f"bitext.{name}": value for name, value in {"path": bitext or None, "format": form}.items()}
-    flags |= {"bitext.columns": _names(columns), "bitext.source": source, "bitext.target": target}
-    flags |= {"bitext.domain": domain, "bitext.score": score, "bitext.languages": _names(languages)}
+    flags |= {"bitext.columns": names(columns), "bitext.source": source, "bitext.target": target}
+    flags |= {"bitext.domain": domain, "bitext.score": score, "bitext.languages": names(languages)}
     given = locals()
     flags |= {f"filters.{name}": given[name] for name in _FILTERS}
     flags |= {name: given[name] for name in _PLAIN}
-    flags["units"] = _names(units)
+    flags["units"] = names(units)
     _run(config, flags, _Domains(drop or [], cap))
 
 
@@ -141,10 +142,6 @@ _PLAIN = (
     "threads",
     "overwrite",
 )
-
-
-def _names(text: str | None) -> list[str] | None:
-    return [name.strip() for name in text.split(",")] if text is not None else None
 
 
 class _Domains:
@@ -186,20 +183,7 @@ def _run(config: Path | None, flags: dict[str, Any], domains: _Domains) -> None:
 
 def _merged(data: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     """The configuration with the flags laid over it."""
-    from mining.settings import override
-
-    ours = {name: value for name, value in flags.items() if name.startswith("bitext.") and value is not None}
-    bitext = data.get("bitext")
-    if ours and isinstance(bitext, list) and len(bitext) == 1:
-        data = {**data, "bitext": bitext[0]}
-    elif ours and isinstance(bitext, list) and any(isinstance(item, dict) for item in bitext):
-        raise UsageError(
-            f"bitext prepare: the configuration names {len(bitext)} bitexts, so --{next(iter(ours)).partition('.')[2]} "
-            "is ambiguous: change it there"
-        )
-    if ours and isinstance(data.get("bitext"), str | list):
-        data = {**data, "bitext": {"path": data["bitext"]}}
-    merged = override(data, flags)
+    merged = merge(data, flags, "bitext prepare")
     if not merged.get("bitext"):
         raise UsageError("bitext prepare: name the bitext with --bitext, or give --config FILE with a key `bitext`")
     if not merged.get("output"):

@@ -20,8 +20,8 @@ class Adam:
     Adam would go on moving it and let the moments fade. The bias correction counts all steps. Kingma and Ba 2015,
     algorithm 1.
 
-    ``l2`` adds ``l2 / 2 * |row|^2`` to the loss and ``pull`` the same of the distance from the `initial` tables, both on
-    the rows of the step only (Wieting et al. 2016, the objective of PARAGRAM-PHRASE; Elgohary and Carpuat 2016).
+    ``l2`` adds ``l2 / 2 * |row|^2`` to the loss and ``pull`` the same of the distance from the `initial` tables, both
+    on the rows of the step only (Wieting et al. 2016, the objective of PARAGRAM-PHRASE; Elgohary and Carpuat 2016).
     """
 
     def __init__(

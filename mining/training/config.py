@@ -29,9 +29,9 @@ DEFAULT_EPOCHS = 10
 class DevelopmentSettings(Settings):
     """A development set: what a model is measured on while it is trained.
 
-    ``mining``: `source`, `target` (corpora as in ``bitext mine``, `source_format`... by extension) and `gold`, F1 by the
-    ratio margin; ``tatoeba``: `paths` as for ``bitext evaluate tatoeba``; ``sts``: `paths` as for ``bitext evaluate
-    sts``, mean Pearson. Higher is better for all (of an error rate, 100 minus it is taken).
+    ``mining``: `source`, `target` (TSV of `columns`) and `gold`, F1 by the ratio margin; ``tatoeba``: `paths` as for
+    ``bitext evaluate tatoeba``; ``sts``: `paths` as for ``bitext evaluate sts``, mean Pearson. Higher is better for all
+    (of an error rate, 100 minus it is taken).
     """
 
     metric: Literal["mining", "tatoeba", "sts"]

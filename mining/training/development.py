@@ -16,14 +16,14 @@ from mining.evaluation.tatoeba import tatoeba_error
 from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
 from mining.training.config import DevelopmentSettings
 
-Measure = Callable[[Encoder, int], float]
+Measure = Callable[[Encoder, Encoder, int], float]
 
 
 class DevelopmentSet:
     """A metric on texts read once: 0 to 100, higher is better."""
 
     def __init__(self, name: str, measure: Measure) -> None:
-        """`measure` takes an encoder and the number of threads."""
+        """`measure` takes the encoders of the source and the target side and the number of threads."""
         self.name = name
         self._measure = measure
 
@@ -33,9 +33,9 @@ class DevelopmentSet:
         readers = {"mining": _mining, "tatoeba": _tatoeba, "sts": _sts}
         return cls(settings.metric, readers[settings.metric](settings))
 
-    def measure(self, encoder: Encoder, threads: int = 0) -> float:
-        """The metric of `encoder`."""
-        return round(self._measure(encoder, threads), 6)
+    def measure(self, source: Encoder, target: Encoder, threads: int = 0) -> float:
+        """The metric of the encoders of the two sides: one and the same unless the languages are kept apart."""
+        return round(self._measure(source, target, threads), 6)
 
 
 def _mining(settings: DevelopmentSettings) -> Measure:
@@ -43,20 +43,25 @@ def _mining(settings: DevelopmentSettings) -> Measure:
         raise UsageError("development: metric: mining needs source, target and gold")
     if not Path(settings.gold).is_file():
         raise UsageError(f"{settings.gold}: no such gold file")
-    source, target = (
+    left, right = (
         CorpusSpec(path=path, format="tsv", columns=settings.columns) for path in (settings.source, settings.target)
     )
-    task = read_mining_task(source, target, settings.gold)
-    return lambda encoder, threads: (
-        100 * task_f1(encoder, task, margins=("ratio",), folds=None, threads=threads)["ratio"].f1
-    )
+    task = read_mining_task(left, right, settings.gold)
+
+    def measure(source: Encoder, target: Encoder, threads: int) -> float:
+        options = {"margins": ("ratio",), "folds": None, "target_encoder": target, "threads": threads}
+        return 100 * task_f1(source, task, **options)["ratio"].f1
+
+    return measure
 
 
 def _tatoeba(settings: DevelopmentSettings) -> Measure:
     sets = [read_aligned(name, spec) for name, spec in find_aligned(settings.paths).items()]
 
-    def measure(encoder: Encoder, threads: int) -> float:
-        errors = [tatoeba_error(encoder, one.source, one.target, threads=threads).error for one in sets]
+    def measure(source: Encoder, target: Encoder, threads: int) -> float:
+        errors = [
+            tatoeba_error(source, one.source, one.target, target_encoder=target, threads=threads).error for one in sets
+        ]
         return 100 - float(np.mean(errors))
 
     return measure
@@ -65,4 +70,4 @@ def _tatoeba(settings: DevelopmentSettings) -> Measure:
 def _sts(settings: DevelopmentSettings) -> Measure:
     sets = [read_sts(path) for path in find_sts(settings.paths)]
     # A model without any defined correlation is no better than chance.
-    return lambda encoder, threads: sts_correlations(encoder, sets, threads=threads).all.pearson or 0.0
+    return lambda source, _, threads: sts_correlations(source, sets, threads=threads).all.pearson or 0.0

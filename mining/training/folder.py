@@ -16,9 +16,13 @@ from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, re
 from mining.errors import UsageError
 from mining.training.config import TrainConfig
 from mining.training.data import identify, open_prepared
+from mining.training.data.vocabularies import PREPARED_FILE
+from mining.training.state import STATE_FILE
 
 CHECKPOINT_FOLDER = "checkpoint"
 CURVES_FOLDER = "curves"
+PAIRS_FOLDER = "pairs"
+"""In the checkpoint: the pairs of a training that prepares them itself."""
 _TRAINING_FILE = "training.json"
 
 
@@ -78,11 +82,12 @@ def admit(folder: Path, config: TrainConfig, name: str) -> bool:
             tidy(folder, config)
             return False
         raise UsageError(f"{folder}: holds a model of another configuration or bitext; {mend}")
-    if begun:
-        if begun.get("identity") == name:
-            return True
+    if begun.get("identity") == name:
+        return True
+    if begun and _worth_keeping(checkpoint):
         raise UsageError(f"{folder}: holds an unfinished training that differs in {_difference(begun, config)}; {mend}")
-    foreign = sorted(path.name for path in folder.iterdir() if path.name != CHECKPOINT_FOLDER)
+    ours = (CHECKPOINT_FOLDER, CURVES_FOLDER) if begun else (CHECKPOINT_FOLDER,)
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours)
     if foreign:
         raise UsageError(f"{folder}: not empty (it holds {foreign[0]}); name another folder with --model")
     shutil.rmtree(checkpoint, ignore_errors=True)
@@ -116,6 +121,11 @@ def _begun(checkpoint: Path) -> dict[str, Any]:
         return dict(json.loads((checkpoint / _TRAINING_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
+
+
+def _worth_keeping(checkpoint: Path) -> bool:
+    """Whether anything was finished: pairs prepared or steps saved. A mistake in the settings ends before that."""
+    return (checkpoint / STATE_FILE).is_file() or (checkpoint / PAIRS_FOLDER / PREPARED_FILE).is_file()
 
 
 def _difference(begun: dict[str, Any], config: TrainConfig) -> str:

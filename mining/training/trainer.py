@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 import torch
+from pydantic import ValidationError
 
 from mining.devices import resolve_device, torch_threads
 from mining.encoder.encoder import SentenceEncoder
 from mining.encoder.model_folder import CONFIG_FILE, save_model
-from mining.encoder.networks import Network, fresh_network
+from mining.encoder.networks import Network, NetworkSettings, build_network, fresh_network
+from mining.encoder.units import Unit
 from mining.errors import UsageError
+from mining.settings import explain
 from mining.training.adam import Adam
 from mining.training.config import TrainConfig
-from mining.training.curves import Curves
+from mining.training.curves import Curves, check_tensorboard
 from mining.training.data import DataConfig, PreparedPairs, open_prepared, prepare
 from mining.training.development import DevelopmentSet
 from mining.training.folder import (
     CHECKPOINT_FOLDER,
     CURVES_FOLDER,
+    PAIRS_FOLDER,
     admit,
     identity,
     identity_of,
@@ -39,7 +43,6 @@ from mining.training.sampling import Sampler
 from mining.training.state import TrainingState, load_best, load_state, save_best, save_state
 from mining.training.step import MegaBatch, gather, train_minibatch
 
-PAIRS_FOLDER = "pairs"
 _LOSS_MEMORY = 0.99
 
 
@@ -62,13 +65,18 @@ class Progress(NamedTuple):
     seconds_left: float = math.nan
     development: float | None = None
     """last value of the development metric"""
+    best: float | None = None
+    """best value of the development metric"""
 
 
 Report = Callable[[Progress], None]
 
 
-def train(config: TrainConfig, report: Report | None = None) -> Path:
-    """Train an encoder and return its model folder.
+Inspect = Callable[[PreparedPairs], None]
+
+
+def train(config: TrainConfig, report: Report | None = None, inspect: Inspect | None = None) -> Path:
+    """Train an encoder and return its model folder. `inspect` is shown the prepared pairs before the first step.
 
     Killed at any moment and called again with the same settings and bitext, it goes on from the last checkpoint; when
     the schedule is by epochs (and the threads are as many) the model is the same to the last bit as that of an
@@ -78,6 +86,8 @@ def train(config: TrainConfig, report: Report | None = None) -> Path:
     folder = Path(config.model)
     name = identity(config)
     resolve_device(config.device)
+    if config.tensorboard:
+        check_tensorboard()
     development = DevelopmentSet.read(config.development) if config.development is not None else None
     make(folder)
     with lock(folder), torch_threads(config.threads):
@@ -85,6 +95,8 @@ def train(config: TrainConfig, report: Report | None = None) -> Path:
             return folder
         started = time.monotonic()
         pairs = training_pairs(config, folder, report or _silent)
+        if inspect is not None:
+            inspect(pairs)
         run = _Run(config, pairs, folder, started, report or _silent, development)
         if config.objective != "none":
             run.to_the_end()
@@ -105,10 +117,24 @@ def training_pairs(config: TrainConfig, folder: Path, report: Report) -> Prepare
     else:
         data = DataConfig.model_validate(config.model_dump(include=set(DataConfig.model_fields)))
         place = folder / CHECKPOINT_FOLDER / PAIRS_FOLDER
-        pairs = prepare(data, place, lambda stage, done: report(Progress(stage, done)), config.threads)
-    if not config.shared and len(_languages(pairs)) > 2:
-        raise UsageError("shared: false keeps two languages apart, and these bitexts have more: train on one of them")
+        # What lies there is of a training that ended before its pairs were prepared: `admit` let this one in.
+        pairs = prepare(data, place, lambda stage, done: report(Progress(stage, done)), config.threads, overwrite=True)
+    _check_fitting(config, pairs)
     return pairs
+
+
+def _check_fitting(config: TrainConfig, pairs: PreparedPairs) -> None:
+    """Raise UsageError when the encoder cannot be trained on these pairs."""
+    try:
+        config.network(list(pairs.kinds))
+    except ValidationError as error:
+        raise explain(error, NetworkSettings, str(pairs.folder)) from None
+    languages = _languages(pairs) or config.languages
+    if not config.shared and len(languages) != 2:
+        raise UsageError(
+            f"shared: false keeps two languages apart, and the bitexts name {len(languages)}: train on bitexts of two "
+            "languages, and name them (languages: [CODE, CODE])"
+        )
 
 
 def _languages(pairs: PreparedPairs) -> list[str]:
@@ -149,11 +175,12 @@ class _Run:
         fresh = TrainingState(MegaBatchSchedule(largest, config.anneal))
         self.state = load_state(self.checkpoint, self.adam) or fresh
         self.sampler = Sampler(pairs, config.seed)
-        self.curves = Curves(folder / CURVES_FOLDER, tensorboard=config.tensorboard)
+        self.curves = Curves(folder / CURVES_FOLDER, self.state.curve, tensorboard=config.tensorboard)
         self._began, self._before = started, self.state.seconds
         self._saved = self._stepping = time.monotonic()
         self._pairs_before = self.state.pairs
-        self._measure: float | None = None
+        measures = [point["development"] for point in self.state.curve if "development" in point]
+        self._measure: float | None = measures[-1] if measures else None
 
     def seconds(self) -> float:
         """Wall-clock seconds of the whole training so far."""
@@ -229,10 +256,12 @@ class _Run:
         return self.config.learning_rate * left
 
     def _record(self, **more: float) -> None:
-        """Add a point to the curves."""
+        """Add a point to the curves; of a step there is one."""
         state = self.state
         point = {"step": state.step, "pairs": state.pairs, "loss": round(state.loss, 6)}
         point |= {"learning_rate": self._learning_rate(), "mega_batch": state.schedule.current, **more}
+        if state.curve and state.curve[-1]["step"] == state.step:
+            point = state.curve.pop() | more
         state.curve.append(point)
         self.curves.add(point)
 
@@ -241,7 +270,7 @@ class _Run:
         state = self.state
         if self.development is None or (state.measured == state.step and state.measured):
             return
-        value = self.development.measure(self.encoder(), self.config.threads)
+        value = self.development.measure(*self.encoders(), self.config.threads)
         state.measured, self._measure = state.step, value
         if state.best is None or value > state.best:
             state.best, state.best_step, state.stale = value, state.step, 0
@@ -252,9 +281,12 @@ class _Run:
         # What is measured is measured once: the point of the curve and the best model are kept together.
         self.save()
 
-    def encoder(self) -> SentenceEncoder:
-        """The model as it is now."""
-        return SentenceEncoder(self.network, self.pairs.units, "unfinished")
+    def encoders(self) -> tuple[SentenceEncoder, SentenceEncoder]:
+        """The model as it is now, for the source and the target side."""
+        units = self.pairs.units
+        sides = [self.network] * 2 if self.config.shared else [_half(self.network, units, place) for place in (0, 1)]
+        source, target = (SentenceEncoder(side, units, "unfinished") for side in sides)
+        return source, target
 
     def _tell(self, mega_pairs: int) -> None:
         state, fraction = self.state, self.fraction()
@@ -277,6 +309,7 @@ class _Run:
                 fraction=fraction,
                 seconds_left=max(left, 0.0),
                 development=self._measure,
+                best=state.best,
             )
         )
 
@@ -301,6 +334,15 @@ def start_network(config: TrainConfig, pairs: PreparedPairs) -> Network:
         for name, tensor in tensors.items():
             tensors[name] = tensor.to(config.device)
     return network
+
+
+def _half(network: Network, units: Sequence[Unit], place: int) -> Network:
+    """The network of one of two languages that are kept apart, on the same memory."""
+    tables = {
+        name: table[place * unit.size : (place + 1) * unit.size]
+        for unit, (name, table) in zip(units, network.tables.items(), strict=True)
+    }
+    return build_network(network.settings(), {**tables, **network.weights})
 
 
 def _finish(folder: Path, config: TrainConfig, name: str, run: _Run) -> None:

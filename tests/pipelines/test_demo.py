@@ -1,19 +1,21 @@
-"""The demo's data: nothing hidden is met in training, alignment is not given away; and the whole demo, small."""
+"""The demo's data: hidden sentences have one translation, alignment is not given away; and the whole demo, small."""
 
 from __future__ import annotations
 
 import random
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from mining.cli.app import app
+from mining.encoder import shipped
 from mining.errors import InputError, UsageError
 from pipelines import demo
-from pipelines.demo_data import Pair, clean_pairs, hide, letters_key, split_pairs
+from pipelines.demo_data import Pair, choose_pairs, clean_pairs, hide, letters_key
+from tests.conftest import Ended, sentence, translate
 
 WORDS = st.sampled_from(
     ["Save", "save", "the", "file", "%d", "3", "Datei", "die", "speichern", "open?", "Page", "Seite"]
@@ -23,13 +25,12 @@ PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=40).map(clean_pairs)
 
 
 def made_up(count: int, seed: int = 3) -> list[Pair]:
-    """Distinct pairs of four to eight words, each word with a translation of its own."""
+    """Distinct pairs of four to ten words, in the made-up languages of `tiny_model`."""
     chance = random.Random(seed)
-    words = [a + b for a in ("ba", "ke", "lo", "mi", "nu") for b in ("da", "fe", "gi", "po", "vu")]
     pairs: dict[str, str] = {}
     while len(pairs) < count:
-        picked = [chance.choice(words) for _ in range(chance.randint(4, 8))]
-        pairs[" ".join(picked)] = " ".join(f"x{word[::-1]}q" for word in picked)
+        words = sentence(chance)
+        pairs[" ".join(words)] = " ".join(translate(words))
     return [Pair(*item) for item in pairs.items()]
 
 
@@ -61,20 +62,25 @@ def test_clean_pairs_drops_what_teaches_nothing() -> None:
 
 
 @given(PAIRS, st.integers(0, 10), st.integers(1, 3))
-def test_no_hidden_sentence_is_met_in_training(pairs: list[Pair], hidden: int, seed: int) -> None:
-    training, held_out = split_pairs(pairs, hidden, min_words=2, seed=seed)
-    assert sorted(training + held_out) == sorted(pairs)
-    assert len(held_out) <= hidden
-    met = {letters_key(text) for pair in training for text in pair}
-    hidden_keys = [letters_key(text) for pair in held_out for text in pair]
-    assert met.isdisjoint(hidden_keys)
-    assert len(set(hidden_keys)) == len(hidden_keys)
+def test_a_hidden_sentence_occurs_once(pairs: list[Pair], count: int, seed: int) -> None:
+    chosen = choose_pairs(pairs, count, min_words=2, seed=seed)
+    assert len(chosen) <= count
+    assert set(chosen) <= set(pairs)
+    assert all(len(pair.source.split()) >= 2 for pair in chosen)
+    everywhere = [letters_key(text) for pair in pairs for text in pair]
+    assert all(everywhere.count(letters_key(text)) == 1 for pair in chosen for text in pair)
 
 
-def test_split_does_not_depend_on_the_order_of_the_pairs() -> None:
+def test_as_many_pairs_as_can_be_are_chosen() -> None:
+    pairs = [Pair("save the file", "xa xb xc"), Pair("Save the file!", "xd xe xf"), Pair("open", "xg")]
+    assert choose_pairs([*pairs, *made_up(7)], 9, 2, seed=1) == choose_pairs(made_up(7), 7, 2, seed=1)
+    assert len(choose_pairs(made_up(7), 9, 2, seed=1)) == 7
+
+
+def test_choice_does_not_depend_on_the_order_of_the_pairs() -> None:
     pairs = made_up(60)
-    assert split_pairs(pairs, 20, 4, seed=1)[1] == split_pairs(pairs[::-1], 20, 4, seed=1)[1]
-    assert split_pairs(pairs, 20, 4, seed=1)[1] != split_pairs(pairs, 20, 4, seed=2)[1]
+    assert choose_pairs(pairs, 20, 4, seed=1) == choose_pairs(pairs[::-1], 20, 4, seed=1)
+    assert choose_pairs(pairs, 20, 4, seed=1) != choose_pairs(pairs, 20, 4, seed=2)
 
 
 def test_hide_keeps_a_third_aligned() -> None:
@@ -99,7 +105,7 @@ def test_ids_and_order_do_not_tell_the_alignment() -> None:
 
 
 def test_prepare_says_when_there_is_too_little(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="give 10 pairs, of which 10 can be hidden; the demo needs 30"):
+    with pytest.raises(InputError, match="give 10 pairs, of which 10 can be hidden; the demo needs 30$"):
         demo.prepare(tmp_path, made_up(10), hidden=30)
 
 
@@ -120,23 +126,47 @@ def write_catalogue(path: Path, pairs: list[Pair]) -> str:
     return str(path)
 
 
-def test_demo_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalogue = write_catalogue(tmp_path / "de.po", made_up(700))
+@pytest.fixture
+def small_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalogue of 300 made-up messages in place of the packages; 240 of them are hidden."""
+    catalogue = write_catalogue(tmp_path / "de.po", made_up(300))
     monkeypatch.setattr(demo, "installed_catalogues", lambda: {"made-up": catalogue})
     monkeypatch.setattr(demo, "HIDDEN_PAIRS", 240)
-    small = {"vocabulary": 120, "dim": 16, "epochs": 12, "learning_rate": 0.02, "anneal": 2, "batch": 64, "threads": 1}
-    monkeypatch.setattr(demo, "TRAINING", small)
-    first = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "run")], catch_exceptions=False)
-    lines = first.stdout.rstrip("\n").split("\n")
-    assert first.exit_code == 0
+
+
+@pytest.mark.usefixtures("small_demo")
+def test_demo_end_to_end(tmp_path: Path, tiny_model: Path, bitext: Callable[..., Ended]) -> None:
+    first = bitext("demo", "--output", tmp_path / "run", "--model", tiny_model)
+    lines = first.out.rstrip("\n").split("\n")
+    assert first.code == 0
+    assert lines[0] == "300 distinct pairs from the catalogues of made-up"
     assert "dev: 40 translations hidden among 80 English and 80 German sentences" in lines
     measured = next(line for line in lines if line.startswith("precision"))
     assert float(measured.split("F1 ")[1].split("%")[0]) > 50
     assert "tuned on dev" in measured
     assert sum(line.startswith(("  + ", "  - ")) for line in lines) == 5
     pairs = tmp_path / "run" / "test" / "run" / "pairs.tsv"
-    assert lines[-1].endswith(f"mined pairs: {pairs}")
+    assert first.last_line.endswith(f"mined pairs: {pairs}")
     before = pairs.read_bytes()
-    second = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "run")], catch_exceptions=False)
-    assert second.exit_code == 0
+    assert bitext("demo", "--output", tmp_path / "run", "--model", tiny_model).code == 0
     assert pairs.read_bytes() == before
+
+
+@pytest.mark.usefixtures("small_demo")
+def test_demo_takes_the_shipped_model_when_none_is_named(
+    tmp_path: Path, tiny_model: Path, bitext: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tiny_model, tmp_path / "shipped")
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "shipped")
+    named = bitext("demo", "--output", tmp_path / "named", "--model", tiny_model)
+    default = bitext("demo", "--output", tmp_path / "default")
+    assert (named.code, default.code) == (0, 0)
+    mined = [tmp_path / run / "test" / "run" / "pairs.tsv" for run in ("named", "default")]
+    assert mined[0].read_bytes() == mined[1].read_bytes()
+
+
+@pytest.mark.usefixtures("small_demo")
+def test_demo_without_its_model(tmp_path: Path, bitext: Callable[..., Ended]) -> None:
+    ended = bitext("demo", "--output", tmp_path / "run", "--model", tmp_path / "none")
+    assert ended.code == 2
+    assert "none: no such model folder" in ended.err

@@ -1,107 +1,143 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mining.encoder import Pieces
+from mining.encoder.networks import AverageNetwork, Gradients
 from mining.training import TrainConfig
 from mining.training import step as step_module
-from mining.training.adam import RowAdam
-from mining.training.prepare import PairPieces, prepare
-from mining.training.step import gather, row_gradient, train_minibatch
+from mining.training.adam import Adam
+from mining.training.data import PreparedPairs
+from mining.training.objectives import Objective, build_objective
+from mining.training.step import MegaBatch, gather, train_minibatch
+from mining.training.trainer import start_network, training_pairs
+
+Made = tuple[TrainConfig, PreparedPairs, Objective]
+Make = Callable[..., Made]
 
 
-def prepared(settings: dict[str, Any], tmp_path: Path, **changes: Any) -> tuple[TrainConfig, PairPieces]:
-    config = TrainConfig.model_validate({**settings, **changes})
-    return config, prepare(config, tmp_path, lambda stage, pairs: None)
+@pytest.fixture
+def make(settings: dict[str, Any], tmp_path: Path) -> Make:
+    def made(**changes: Any) -> Made:
+        config = TrainConfig.model_validate({**settings, **changes})
+        objective = build_objective(config.objective, negatives=config.negatives_a_side())  # type: ignore[arg-type]
+        return config, training_pairs(config, tmp_path / "work", lambda progress: None), objective
+
+    return made
 
 
-def random_table(pairs: PairPieces, dim: int = 16) -> torch.Tensor:
-    return torch.randn((pairs.vocabulary, dim), generator=torch.Generator().manual_seed(1))
+class _Recording(Adam):
+    """Keeps the gradients, and the parameters as they are."""
+
+    def step(self, gradients: Gradients, learning_rate: float) -> None:
+        self.seen = gradients
 
 
-@settings(deadline=None)
-@given(st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=5), min_size=1, max_size=6))
-def test_row_gradient_equals_the_sum_over_occurrences(lists: list[list[int]]) -> None:
-    ids = np.array([value for one in lists for value in one], np.int32)
-    bags = Pieces(ids, np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int64))
-    by_sum = torch.randn((len(lists), 3), generator=torch.Generator().manual_seed(0))
-    expected = torch.zeros((7, 3))
-    for bag, one in enumerate(lists):
-        for piece in one:
-            expected[piece] += by_sum[bag]
-    rows, gradient = row_gradient(bags, by_sum)
-    assert rows.tolist() == sorted(set(ids.tolist()))
-    torch.testing.assert_close(gradient, expected[rows])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"objective": "margin"},
+        {"objective": "margin", "negative_pool": "monolingual", "negative_choice": "mix"},
+        {"objective": "softmax"},
+        {"objective": "softmax", "negatives": 2, "additive_margin": 0.1},
+        {"objective": "j_bi", "negatives": 3},
+    ],
+)
+def test_gradient_by_the_table_equals_the_numerical_one(changes: dict[str, Any], make: Make) -> None:
+    config, pairs, objective = make(dim=4, **changes)
+    table = torch.randn((pairs.units[0].size, 4), generator=torch.Generator().manual_seed(1)).double()
+    network = AverageNetwork({"pieces": table})
+    mega = gather(pairs, np.arange(24), network, config, 0, objective)
 
+    def loss(values: torch.Tensor) -> tuple[float, Gradients]:
+        adam = _Recording(AverageNetwork({"pieces": values}))
+        return train_minibatch(mega, slice(8, 16), adam, objective, config, 0.1, 0), adam.seen
 
-@pytest.mark.parametrize("objective", ["margin", "softmax"])
-def test_gradient_by_the_table_equals_the_numerical_one(
-    objective: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config, pairs = prepared(settings, tmp_path, objective=objective, dim=4)
-    table = random_table(pairs, 4).double()
-    mega = gather(pairs, np.arange(24), table, config)
-    recorded: list[tuple[torch.Tensor, torch.Tensor]] = []
-    monkeypatch.setattr(RowAdam, "step", lambda self, rows, slope, rate: recorded.append((rows, slope)))
-
-    def loss(values: torch.Tensor) -> float:
-        return train_minibatch(mega, slice(8, 16), RowAdam(values), config, 0.1, 0)
-
-    loss(table)
-    rows, slope = recorded[0]
+    rows, slope = loss(table)[1].rows["pieces"]
     for place in range(0, len(rows), 7):
         for column in range(4):
             moved = [table.clone(), table.clone()]
             moved[0][rows[place], column] += 1e-6
             moved[1][rows[place], column] -= 1e-6
-            numerical = (loss(moved[0]) - loss(moved[1])) / 2e-6
+            numerical = (loss(moved[0])[0] - loss(moved[1])[0]) / 2e-6
             assert float(slope[place, column]) == pytest.approx(numerical, abs=1e-5)
 
 
-def test_row_adam_equals_dense_adam_when_every_row_is_touched() -> None:
-    start = torch.randn((1100, 3), generator=torch.Generator().manual_seed(0))
-    dense = start.clone().requires_grad_()
-    adam, reference = RowAdam(start.clone()), torch.optim.Adam([dense], lr=0.01)
-    for number in range(5):
-        dense.grad = torch.randn(start.shape, generator=torch.Generator().manual_seed(number))
-        reference.step()
-        adam.step(torch.arange(1100), dense.grad.clone(), 0.01)
-    torch.testing.assert_close(adam.table, dense.detach())
-
-
-def test_row_adam_leaves_other_rows_alone() -> None:
-    adam = RowAdam(torch.ones((4, 2)))
-    adam.step(torch.tensor([1, 3]), torch.ones((2, 2)), 0.1)
-    assert (adam.table[[0, 2]] == 1).all()
-    assert (adam.table[[1, 3]] < 1).all()
-
-
-def test_clipping_bounds_the_gradient(
-    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clipping_bounds_the_gradient(make: Make) -> None:
     norms = []
-    monkeypatch.setattr(RowAdam, "step", lambda self, rows, slope, rate: norms.append(float(slope.norm())))
-    for clip in (None, 0.01):
-        config, pairs = prepared(settings, tmp_path, grad_clip=clip)
-        table = random_table(pairs)
-        mega = gather(pairs, np.arange(32), table, config)
-        train_minibatch(mega, slice(0, 16), RowAdam(table), config, 0.1, 0)
+    for largest in (None, 0.01):
+        config, pairs, objective = make(grad_clip=largest)
+        network = start_network(config, pairs)
+        adam = _Recording(network)
+        mega = gather(pairs, np.arange(32), network, config, 0, objective)
+        train_minibatch(mega, slice(0, 16), adam, objective, config, 0.1, 0)
+        norms.append(float(adam.seen.rows["pieces"][1].norm()))
     assert norms[0] > 0.02
     assert norms[1] == pytest.approx(0.01, rel=1e-3)
 
 
-def test_dropout_keeps_a_piece_of_every_sentence(settings: dict[str, Any]) -> None:
+def gathered(make: Make, number: int = 0, **changes: Any) -> MegaBatch:
+    config, pairs, objective = make(**changes)
+    return gather(pairs, np.arange(40), start_network(config, pairs), config, number, objective)
+
+
+def test_random_negatives_are_drawn_by_seed_and_mega_batch(make: Make) -> None:
+    def chosen(number: int, seed: int) -> list[int]:
+        negatives = gathered(make, number, negative_choice="random", seed=seed).negatives
+        assert negatives is not None
+        return negatives.blocks(slice(0, 40)).reshape(-1).tolist()
+
+    assert chosen(3, 1) == chosen(3, 1)
+    assert chosen(3, 1) != chosen(4, 1)
+    assert chosen(3, 1) != chosen(3, 2)
+
+
+def test_bilingual_negatives_are_of_the_other_side_and_monolingual_ones_of_either(make: Make) -> None:
+    sides = {}
+    for pool in ("bilingual", "monolingual"):
+        negatives = gathered(make, negative_pool=pool, negative_choice="random").negatives
+        assert negatives is not None
+        sides[pool] = negatives.of_source >= 40, negatives.of_target >= 40
+    assert sides["bilingual"][0].all()
+    assert not sides["bilingual"][1].any()
+    assert 0 < sides["monolingual"][0].mean() < 1
+
+
+def test_languages_kept_apart_have_ids_of_their_own(make: Make) -> None:
+    mega = gathered(make, shared=False, languages=["aa", "bb"])
+    config, pairs, _ = make(shared=False, languages=["aa", "bb"])
+    size = pairs.units[0].size
+    split = mega.texts[0].offsets[len(mega)]
+    assert (mega.texts[0].ids[:split] < size).all()
+    assert (mega.texts[0].ids[split:] >= size).all()
+    assert len(start_network(config, pairs).tables["pieces"]) == 2 * size
+
+
+BAGS = Pieces(np.arange(600, dtype=np.int32), np.arange(0, 601, 3))
+
+
+def test_dropout_keeps_a_unit_of_every_sentence(settings: dict[str, Any]) -> None:
     config = TrainConfig.model_validate({**settings, "dropout": 0.9})
-    bags = Pieces(np.arange(600, dtype=np.int32), np.arange(0, 601, 3))
-    kept = step_module._drop(bags, config, 5)
+    kept = step_module._drop(BAGS, config, 5, 0)
     assert (kept.lengths >= 1).all()
     assert len(kept.ids) < 600
-    assert step_module._drop(bags, config, 5).ids.tolist() == kept.ids.tolist()
-    assert step_module._drop(bags, config, 6).ids.tolist() != kept.ids.tolist()
+    assert step_module._drop(BAGS, config, 5, 0).ids.tolist() == kept.ids.tolist()
+    assert step_module._drop(BAGS, config, 6, 0).ids.tolist() != kept.ids.tolist()
+    assert step_module._drop(BAGS, config, 5, 1).ids.tolist() != kept.ids.tolist()
+
+
+def test_scrambling_changes_the_order_of_some_sentences_only(settings: dict[str, Any]) -> None:
+    config = TrainConfig.model_validate({**settings, "encoder": "lstm", "scramble": 0.5})
+    mixed = step_module._scramble(BAGS, config, 5)
+    before, after = BAGS.ids.reshape(-1, 3), mixed.ids.reshape(-1, 3)
+    assert (np.sort(after, axis=1) == before).all()
+    changed = (after != before).any(1).mean()
+    # Of the half that is chosen a sixth falls into its old order.
+    assert 0.25 < changed < 0.6
+    assert step_module._scramble(BAGS, config, 6).ids.tolist() != mixed.ids.tolist()

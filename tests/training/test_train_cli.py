@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,10 @@ import yaml
 
 from mining.cli.train import describe, train
 from mining.encoder import load_encoder
+from mining.encoder.model_folder import read_config
 from mining.errors import InputError, UsageError
 from mining.training import Progress, TrainConfig
+from mining.training.data import DataConfig, prepare
 from tests.commands import runner
 
 run = runner(train)
@@ -27,7 +31,7 @@ def test_flags_alone(flags: list[object], bitext: Path, tmp_path: Path) -> None:
     last = result.stdout.strip().rsplit("\n", 1)[-1]
     assert last.startswith("200 pairs, 39 steps, loss ")
     assert last.endswith(f"16 dimensions, model {encoder.hash} in {tmp_path / 'model'}")
-    assert encoder.config["languages"] == ["aa", "bb"]  # type: ignore[attr-defined]
+    assert encoder.config["languages"] == ["aa", "bb"]
 
 
 def test_file_and_a_flag_over_it(settings: dict[str, Any], bitext: Path, tmp_path: Path) -> None:
@@ -43,6 +47,71 @@ def test_file_and_a_flag_over_it(settings: dict[str, Any], bitext: Path, tmp_pat
     assert load_encoder(tmp_path / "model").dim == 16
 
 
+def test_prepared_pairs_in_place_of_the_bitext_of_the_file(
+    settings: dict[str, Any], flags: list[object], tmp_path: Path
+) -> None:
+    path = tmp_path / "train.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    data = {"bitext": settings["bitext"], "vocabulary": 60, "units": ["pieces", "words"]}
+    prepare(DataConfig.model_validate(data), tmp_path / "pairs", threads=1)
+    run("--config", path, "--prepared", tmp_path / "pairs", "--combine", "concatenate")
+    assert load_encoder(tmp_path / "model").dim == 2 * settings["dim"]
+
+
+def test_encoder_objective_and_languages_apart_by_flags(
+    flags: list[object], bitext: Path, tmp_path: Path, development: Path
+) -> None:
+    data = ["--bitext", bitext, "--columns", "source,target,domain", "--domain", "domain", "--languages", "aa,bb"]
+    encoder = ["--units", "words,trigrams", "--apart", "--projection", 8, "--types", 300, "--l2", 1e-6]
+    objective = ["--objective", "j_bi", "--negatives", 2, "--negative-choice", "mix", "--negative-pool", "monolingual"]
+    result = run("--config", development, *data, *encoder, *objective, "--tensorboard", *flags)
+    lines = result.stdout.rstrip("\n").split("\n")
+    config = read_config(tmp_path / "model")
+    best = config["training"]["development"]
+    assert lines[-2] == f"development: tatoeba {best['best']:.2f} at step {best['step']}, kept as the model"
+    assert lines[-1].endswith(f"8 dimensions, model {config['hash']} in {tmp_path / 'model'}")
+    assert {domain["name"] for domain in config["training"]["data"]["domains"]} == {"common", "rare"}
+    assert load_encoder(tmp_path / "model", language="bb").encode(["abc"])[0].shape == (1, 8)
+    assert list((tmp_path / "model" / "curves" / "tensorboard").iterdir())
+
+
+@pytest.fixture
+def development(tmp_path: Path) -> Path:
+    """A configuration that names a development set and nothing else."""
+    for language in ("aaa", "bbb"):
+        (tmp_path / f"set.aaa-bbb.{language}").write_text("abc def\nghi\n")
+    paths = [str(tmp_path / f"set.aaa-bbb.{language}") for language in ("aaa", "bbb")]
+    path = tmp_path / "development.yaml"
+    path.write_text(yaml.safe_dump({"development": {"metric": "tatoeba", "paths": paths, "every": 10}}))
+    return path
+
+
+def test_report_shows_the_overlap_of_the_languages(flags: list[object], bitext: Path) -> None:
+    result = run("--bitext", bitext, "--columns", "source,target,domain", "--languages", "aa,bb", "--report", *flags)
+    lines = result.stdout.rstrip("\n").split("\n")
+    assert re.split(" {2,}", lines[0])[:6] == ["languages", "units", "pairs", "source types", "target types", "common"]
+    name, unit, pairs, source, target, common, *shares = lines[1].split()
+    assert (name, unit, pairs) == ("aa-bb", "pieces", "200")
+    assert 0 < int(common) < min(int(source), int(target))
+    assert float(shares[0]) == pytest.approx(100 * int(common) / int(source), abs=0.06)
+    assert len(lines[0]) == len(lines[1])
+    assert len(shares) == 4
+
+
+def test_random_encoder(flags: list[object], bitext: Path, tmp_path: Path) -> None:
+    result = run("--bitext", bitext, "--columns", "source,target,domain", "--objective", "none", *flags)
+    assert result.stdout.startswith("200 pairs, 0 steps; 16 dimensions, model ")
+
+
+def test_tensorboard_without_its_package_stops_at_once(
+    flags: list[object], bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(UsageError, match="pip install tensorboardX"):
+        run("--bitext", bitext, "--columns", "source,target,domain", "--tensorboard", *flags)
+    assert not (tmp_path / "model").exists()
+
+
 def test_two_columns_may_have_other_names(flags: list[object], bitext: Path) -> None:
     run("--bitext", bitext, "--columns", "en,de,domain", "--source", "de", "--target", "en", *flags)
 
@@ -55,7 +124,11 @@ def test_two_columns_may_have_other_names(flags: list[object], bitext: Path) -> 
         (["--bitext", "absent.tsv", "--columns", "source,target", "--model", "m"], r"absent\.tsv"),
         (["--bitext", "pairs.tsv", "--columns", "a,b,c", "--model", "m"], "no column 'source'"),
         (["--bitext", "pairs.tsv", "--model", "m", "--dim", "0"], "dim"),
-        (["--bitext", "pairs.tsv", "--model", "m", "--domain-cap", "5"], "domain_column and domain_cap"),
+        (["--bitext", "pairs.tsv", "--prepared", "p", "--model", "m"], "give either bitext or prepared"),
+        (["--prepared", "absent", "--model", "m"], "absent: no such folder"),
+        (["--bitext", "pairs.tsv", "--model", "m", "--encoder", "lstm", "--units", "pieces,words"], "kind: lstm works"),
+        (["--bitext", "pairs.tsv", "--model", "m", "--scramble", "0.5"], "encoder: lstm alone"),
+        (["--config", "two.yaml", "--columns", "a,b"], "names 2 bitexts, so --columns is ambiguous"),
         (["--config", "wrong.yaml"], "unknown key 'vocabulry': did you mean 'vocabulary'"),
     ],
 )
@@ -65,8 +138,10 @@ def test_bad_usage_says_what_is_wrong(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pairs.tsv").write_bytes(bitext.read_bytes())
     (tmp_path / "wrong.yaml").write_text("bitext: {path: pairs.tsv}\nmodel: m\nvocabulry: 50\n")
+    (tmp_path / "two.yaml").write_text("bitext: [{path: pairs.tsv}, {path: other.tsv}]\nmodel: m\n")
     with pytest.raises(UsageError, match=message):
         run(*arguments)
+    assert not (tmp_path / "m").exists()
 
 
 def test_empty_bitext_is_an_input_error(flags: list[object], tmp_path: Path) -> None:
@@ -78,6 +153,9 @@ def test_empty_bitext_is_an_input_error(flags: list[object], tmp_path: Path) -> 
 def test_progress_line_shows_what_matters() -> None:
     line = describe(Progress("vectors", 5000, 40, 1, 0.25, 12345.6, 7, 0.5, 83.0))
     assert line == "epoch 2  loss 0.2500  12,346 pairs/s  mega-batch 7  1:23 left"
+    line = describe(Progress("vectors", 5000, 40, 1, 0.25, 12345.6, 7, 0.5, 83.0, 71.234, 80.0))
+    assert line.endswith("mega-batch 7  development 71.23 (best 80.00)  1:23 left")
+    assert describe(Progress("reading", 5000)) == "reading and filtering: 5,000 pairs"
 
 
 def test_help_has_examples() -> None:

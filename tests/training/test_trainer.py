@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +16,9 @@ import pytest
 from mining.encoder import load_encoder
 from mining.errors import InputError, UsageError
 from mining.training import Progress, TrainConfig, is_trained, train
-from mining.training.trainer import CHECKPOINT_FOLDER
+from mining.training import trainer as trainer_module
+from mining.training.curves import LOG_FILE
+from mining.training.folder import CHECKPOINT_FOLDER, CURVES_FOLDER
 
 MODEL_FILES = ["config.json", "model.safetensors", "sentencepiece.model"]
 
@@ -35,6 +39,11 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
+def curve(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / CURVES_FOLDER / LOG_FILE).read_text().rstrip("\n").split("\n")
+    return [json.loads(line) for line in lines]
+
+
 def test_it_learns_to_find_translations(settings: dict[str, Any], bitext: Path) -> None:
     seen: list[Progress] = []
     folder = train(TrainConfig.model_validate({**settings, "epochs": 25, "learning_rate": 0.03}), seen.append)
@@ -44,12 +53,13 @@ def test_it_learns_to_find_translations(settings: dict[str, Any], bitext: Path) 
     target, _ = encoder.encode([line[1] for line in lines])
     assert np.mean((source @ target.T).argmax(1) == np.arange(100)) > 0.9
     assert seen[-1].loss < 0.5 * next(progress.loss for progress in seen if progress.stage == "vectors")
-    assert [progress.stage for progress in seen if progress.stage != "vectors"][:2] == ["vocabulary", "pieces"]
+    stages = [progress.stage for progress in seen]
+    assert list(dict.fromkeys(stages)) == ["reading", "vocabulary", "pieces", "vectors"]
     assert seen[-1].fraction == 1
     assert max(progress.mega_batch for progress in seen) == 3
 
 
-@pytest.mark.parametrize("objective", ["margin", "softmax"])
+@pytest.mark.parametrize("objective", ["margin", "softmax", "j_bi"])
 def test_two_trainings_give_the_same_bytes(settings: dict[str, Any], objective: str, tmp_path: Path) -> None:
     results = []
     for name in ("one", "two"):
@@ -59,17 +69,64 @@ def test_two_trainings_give_the_same_bytes(settings: dict[str, Any], objective: 
     assert list(results[0]) == MODEL_FILES
 
 
-@pytest.mark.parametrize("step", [1, 7, 14, 20, 39])
-def test_interrupted_and_resumed_equals_undisturbed(settings: dict[str, Any], step: int, tmp_path: Path) -> None:
+#: What has a state of its own that a checkpoint has to keep.
+STATEFUL: dict[str, dict[str, Any]] = {
+    "dropout": {"dropout": 0.2},
+    "random negatives and weights": {
+        "objective": "j_bi",
+        "negatives": 2,
+        "projection": 8,
+        "grad_clip": 0.05,
+        "l2": 1e-3,
+    },
+    "mixed negatives of both sides": {"negative_choice": "mix", "negative_pool": "monolingual", "pull": 0.1},
+    "scrambled lstm": {"encoder": "lstm", "hidden": 4, "dim": 6, "scramble": 0.5},
+    "weighted domains": {"domains": [{"match": "rare", "weight": 2.5}, {"match": "common", "weight": 0.9}]},
+    "constant rate without growth": {"schedule": "constant", "anneal": 0, "objective": "softmax", "negatives": 1},
+}
+
+
+@pytest.fixture
+def frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A point of the curves every five steps."""
+    monkeypatch.setattr(trainer_module, "CURVE_STEPS", 5)
+
+
+def test_interrupted_again_and_again_equals_undisturbed(
+    settings: dict[str, Any], tmp_path: Path, frequent: None
+) -> None:
     changed = {**settings, "dropout": 0.2, "checkpoint_minutes": 0}
+    whole = train(TrainConfig.model_validate({**changed, "model": str(tmp_path / "whole")}))
+    config = TrainConfig.model_validate(changed)
+    for step in (1, 7, 14, 15, 20, 27, 39):
+        with pytest.raises(KilledError):
+            train(config, kill_at(step))
+    steps: list[int] = []
+    resumed = train(config, lambda progress: steps.append(progress.step))
+    assert files(resumed) == files(whole)
+    assert curve(resumed) == curve(whole)
+    assert min(number for number in steps if number) > 30
+    assert [point["step"] for point in curve(whole)] == [5, 10, 15, 20, 25, 30, 35, 39]
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_interrupted_and_resumed_equals_undisturbed(settings: dict[str, Any], name: str, tmp_path: Path) -> None:
+    settings["bitext"] = {**settings["bitext"], "domain": "domain"}
+    changed = {**settings, "checkpoint_minutes": 0, "epochs": 2, **STATEFUL[name]}
     whole = files(train(TrainConfig.model_validate({**changed, "model": str(tmp_path / "whole")})))
     config = TrainConfig.model_validate(changed)
     with pytest.raises(KilledError):
-        train(config, kill_at(step))
-    steps: list[int] = []
-    resumed = files(train(config, lambda progress: steps.append(progress.step)))
-    assert resumed == whole
-    assert len([number for number in steps if number]) < 39 or step == 1
+        train(config, kill_at(17))
+    assert files(train(config)) == whole
+
+
+def test_what_was_noted_after_the_last_checkpoint_comes_once(settings: dict[str, Any], frequent: None) -> None:
+    config = TrainConfig.model_validate({**settings, "keep_checkpoint": True})
+    with pytest.raises(KilledError):
+        train(config, kill_at(23))
+    folder = Path(settings["model"])
+    assert [point["step"] for point in curve(folder)] == [5, 10, 15, 20]
+    assert [point["step"] for point in curve(train(config))] == [5, 10, 15, 20, 25, 30, 35, 39]
 
 
 def test_killed_without_warning_and_resumed(settings: dict[str, Any], tmp_path: Path) -> None:
@@ -128,7 +185,7 @@ def test_changed_bitext_is_another_training(settings: dict[str, Any], bitext: Pa
 def test_unfinished_training_of_another_configuration_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(KilledError):
         train(TrainConfig.model_validate(settings), kill_at(3))
-    with pytest.raises(UsageError, match="unfinished training that differs in delta, seed"):
+    with pytest.raises(UsageError, match="unfinished training that differs in seed, delta"):
         train(TrainConfig.model_validate({**settings, "seed": 2, "delta": 0.5}))
 
 
@@ -136,6 +193,9 @@ def test_faulty_settings_leave_nothing_in_the_way(settings: dict[str, Any]) -> N
     faulty = {**settings, "bitext": {**settings["bitext"], "columns": ["source", "target"]}}
     with pytest.raises(InputError, match=r"pairs\.tsv, line 1"):
         train(TrainConfig.model_validate(faulty))
+    with pytest.raises(UsageError, match="shared: false keeps two languages apart, and the bitexts name 0"):
+        train(TrainConfig.model_validate({**settings, "shared": False, "dim": 8, "overwrite": True}))
+    shutil.rmtree(Path(settings["model"]) / CHECKPOINT_FOLDER / "pairs")
     assert load_encoder(train(TrainConfig.model_validate(settings))).dim == 16
 
 

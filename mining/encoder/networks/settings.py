@@ -16,9 +16,9 @@ MAX_UNITS = 4
 class NetworkSettings(Settings):
     """The architecture of an encoder.
 
-    Sources: averaging of pieces (SP), words (WORD) and character trigrams (TRIGRAM), and the BLSTM: Wieting et al. 2019,
-    section 2; CHARAGRAM: Wieting et al. 2016, in the thesis of 2020 chapter 3; the projection: PARAGRAM-PHRASE, same
-    chapter.
+    Sources: averaging of pieces (SP), words (WORD) and character trigrams (TRIGRAM), and the BLSTM: Wieting et al.
+    2019, section 2; CHARAGRAM: Wieting et al. 2016, in the thesis of 2020 chapter 3; the projection: PARAGRAM-PHRASE,
+    same chapter.
     """
 
     kind: Literal["average", "charagram", "lstm"] = "average"

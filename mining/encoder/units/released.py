@@ -13,15 +13,16 @@ import sentencepiece
 from pydantic import Field, ValidationError
 
 from mining.devices import resolve_threads
-from mining.encoder.pieces import Pieces, check_texts
+from mining.encoder.pieces import PIECES_FILE, Pieces, check_texts
+from mining.encoder.units.base import leave_out_unknown
 from mining.errors import UsageError
 from mining.settings import Settings
 
 UNKNOWN = "UUUNKKK"
 """The entry of a vocabulary that stands for a text in which nothing is known."""
-PIECES_FILE = "sentencepiece.model"
 VOCABULARY_FILE = "vocabulary.json"
 SECOND_VOCABULARY_FILE = "vocabulary.second.json"
+_LEFT_OUT, _BY_STRING = -1, -2
 BLOCK_TEXTS = 8192
 """Texts cut at a time: the piece strings of more are not held."""
 
@@ -72,9 +73,15 @@ class ReleasedUnit:
         self._split = word_splitter(self._how.tokenizer)
         self.second: dict[str, int] | None = None
         if self._how.lookup == "ids":
+            if self._processor is None:
+                raise ValueError(f"ids without {PIECES_FILE}")
             self.rows: dict[str, int] = {}
-            self.size, self.unknown = self._id_range()
-            return
+            self.size, self.unknown = self._processor.get_piece_size(), 0
+        else:
+            self._read_vocabularies()
+        self._direct = self._direct_rows()
+
+    def _read_vocabularies(self) -> None:
         if self._how.lookup == "ngrams" and not self._how.width:
             raise ValueError("n-grams without a width")
         self.rows = _vocabulary(self._files, VOCABULARY_FILE)
@@ -82,11 +89,6 @@ class ReleasedUnit:
         if SECOND_VOCABULARY_FILE in self._files:
             self.second = _vocabulary(self._files, SECOND_VOCABULARY_FILE)
             self.size = max(self.size, len(self.second))
-
-    def _id_range(self) -> tuple[int, int]:
-        if self._processor is None:
-            raise ValueError(f"ids without {PIECES_FILE}")
-        return self._processor.get_piece_size(), 0
 
     def settings(self) -> dict[str, Any]:
         """What `ReleasedUnit` needs beside the files, as plain data."""
@@ -112,6 +114,7 @@ class ReleasedUnit:
         other = object.__new__(ReleasedUnit)
         other.__dict__.update(self.__dict__)
         other.rows, other.unknown, other.second = self.second, self.second[UNKNOWN], None
+        other._direct = other._direct_rows()
         return other
 
     def __call__(self, texts: Sequence[str], threads: int = 0) -> Pieces:
@@ -120,35 +123,75 @@ class ReleasedUnit:
         Raises TypeError for a plain ``str`` or an element that is no ``str``. Lone surrogates are read as ``?``.
         """
         check_texts(texts)
-        lists: list[list[int]] = []
+        blocks = [_packed([])]
         for start in range(0, len(texts), BLOCK_TEXTS):
-            lists += self._ids(_prepared(texts, start, self._how, self._split), resolve_threads(threads))
-        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-        ids = np.fromiter(itertools.chain.from_iterable(lists), np.int32, int(offsets[-1]))
-        return Pieces(ids, offsets)
+            blocks.append(self._block(_prepared(texts, start, self._how, self._split), resolve_threads(threads)))
+        return _joined(blocks)
 
-    def _ids(self, texts: list[str], threads: int) -> list[list[int]]:
-        if self._processor is not None and self._how.lookup == "ids":
-            found = self._processor.encode(texts, out_type=int, num_threads=threads)
-            return [[piece for piece in one if piece > 0] or [0] if one else [] for one in found]
-        if self._processor is not None:
-            texts = list(map(" ".join, self._processor.encode(texts, out_type=str, num_threads=threads)))
-        # A piece may be in capitals although the text is not: sentencepiece turns modifier letters into plain ones.
-        return [self._look_up((text.lower() if self._how.lowercase else text).strip()) for text in texts]
+    def _block(self, texts: list[str], threads: int) -> Pieces:
+        if self._processor is None:
+            return _packed(list(map(self._look_up, texts)))
+        found = _packed(self._processor.encode(texts, out_type=int, num_threads=threads))
+        rows = self._direct[found.ids]
+        by_string = np.unique(np.searchsorted(found.offsets, np.flatnonzero(rows == _BY_STRING), side="right") - 1)
+        direct = leave_out_unknown(Pieces(np.maximum(rows, _LEFT_OUT), found.offsets), _LEFT_OUT)
+        direct.ids[direct.ids == _LEFT_OUT] = self.unknown
+        if not len(by_string):
+            return direct
+        strings = self._processor.encode([texts[place] for place in by_string], out_type=str, num_threads=threads)
+        others = _packed([self._look_up(" ".join(one)) for one in strings])
+        places = np.arange(len(texts))
+        places[by_string] = len(texts) + np.arange(len(by_string))
+        return _joined([direct, others]).take(places)
+
+    def _direct_rows(self) -> np.ndarray:
+        """By sentencepiece id, (pieces,) int32: the row; `_LEFT_OUT`; or `_BY_STRING`, where only the string tells.
+
+        A piece in lower case without white space is looked up as it stands whatever is around it.
+        """
+        if self._processor is None:
+            return np.zeros(0, np.int32)
+        numbers = range(self._processor.get_piece_size())
+        if self._how.lookup == "ids":
+            return np.array([number or _LEFT_OUT for number in numbers], np.int32)
+        rows = np.full(len(numbers), _BY_STRING, np.int32)
+        for number in numbers if self._how.lookup == "pieces" else ():
+            piece = self._processor.id_to_piece(number)
+            lowered = piece.lower() if self._how.lowercase else piece
+            if number != self._processor.unk_id() and [lowered] == piece.split():
+                found = self._look_up_all([piece])
+                rows[number] = found[0] if found else _LEFT_OUT
+        return rows
 
     def _look_up(self, text: str) -> list[int]:
-        names = n_grams(text, self._how.width) if self._how.lookup == "ngrams" else text.split()
+        """Rows of the pieces of one text, joined by spaces."""
+        # A piece may be in capitals although the text is not: sentencepiece turns modifier letters into plain ones.
+        text = (text.lower() if self._how.lowercase else text).strip()
         if not text:
             return []
+        names = n_grams(text, self._how.width) if self._how.lookup == "ngrams" else text.split()
+        return self._look_up_all(names) or [self.unknown]
+
+    def _look_up_all(self, names: list[str]) -> list[int]:
         if self._how.drop_unknown:
-            rows = self.rows
-            ids = [rows[name] for name in names if name in rows]
+            ids = [self.rows[name] for name in names if name in self.rows]
         else:
             ids = [self.rows.get(name, self.unknown) for name in names]
-        if self._how.drop_first_row:
-            ids = [row for row in ids if row]
-        return ids or [self.unknown]
+        return [row for row in ids if row] if self._how.drop_first_row else ids
+
+
+def _packed(lists: list[list[int]]) -> Pieces:
+    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    return Pieces(np.fromiter(itertools.chain.from_iterable(lists), np.int32, int(offsets[-1])), offsets)
+
+
+def _joined(blocks: Sequence[Pieces]) -> Pieces:
+    """The texts of all blocks, one after another."""
+    ends = np.cumsum([0, *(len(block.ids) for block in blocks)])
+    offsets = [block.offsets[1:] + end for block, end in zip(blocks, ends[:-1], strict=True)]
+    ids = np.concatenate([block.ids for block in blocks])
+    return Pieces(ids, np.concatenate([np.zeros(1, np.int64), *offsets]))
 
 
 def n_grams(text: str, width: int) -> list[str]:

@@ -1,6 +1,6 @@
 r"""Pairs of ids as P-SP keeps them: HDF5, and a vocabulary file of lines ``piece\tid`` beside it.
 
-One dataset ``data`` of shape (N, 2), each cell the int32 ids of one side. Rows of ids are read and written by the thousand.
+One dataset ``data`` of shape (N, 2), each cell the int32 ids of one side. Rows are read and written by the thousand.
 Format: the code published with Wieting et al. 2022. Needs h5py, which is no base requirement.
 """
 
@@ -63,18 +63,15 @@ def write_hdf5(path: Path, rows: int, blocks: Iterable[Block]) -> None:
         for source, target in blocks:
             both = interleave(source, target)
             count = len(both.offsets) // 2
-            if done + count > rows:
-                break
             # Filled cell by cell: of sides of equal lengths numpy would make one more axis.
             cells = np.empty(2 * count, object)
             for place, (start, stop) in enumerate(itertools.pairwise(both.offsets.tolist())):
                 cells[place] = both.ids[start:stop]
-            data[done : done + count] = cells.reshape(count, 2)
             done += count
-        else:
-            if done == rows:
-                return
-        raise RunError(f"{path}: {rows} rows were announced, but the blocks hold {'more' if done else done}")
+            if done <= rows:
+                data[done - count : done] = cells.reshape(count, 2)
+        if done != rows:
+            raise RunError(f"{path}: {rows} rows were to be written, but there are {done}")
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -151,6 +148,10 @@ def _flat(cells: np.ndarray) -> Pieces:
     return Pieces(ids.astype(np.int32, copy=False), offsets)
 
 
+def _holds_ids(kind: np.dtype) -> bool:
+    return bool(np.can_cast(kind, np.int32)) and kind.kind in "iu"
+
+
 def _h5py() -> Any:
     try:
         import h5py
@@ -176,7 +177,7 @@ def _dataset(file: Any, path: Path) -> Any:
     if not isinstance(data, h5py.Dataset):
         raise UsageError(f"{path}: has no dataset '{DATASET}', but {', '.join(file) or 'nothing'}")
     inner = h5py.check_vlen_dtype(data.dtype)
-    if data.shape[1:] != (2,) or len(data.shape) != 2 or inner is None or inner.kind not in "iu":
+    if data.shape[1:] != (2,) or len(data.shape) != 2 or inner is None or not _holds_ids(inner):
         raise UsageError(
             f"{path}: '{DATASET}' has shape {data.shape} and type {data.dtype}, not two lists of ids for each row"
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,16 +79,14 @@ def prepare_hdf5(
     unit = _unit(names, pieces, lowercase)
     rows = pairs_in(path)
     folder.mkdir(parents=True, exist_ok=True)
-    writer = _PairWriter(folder, unit)
-    with writer:
+    with _PairWriter(folder, unit) as writer:
         for source, target in read_hdf5(path):
             _check_ids(path, writer.rows, (source, target), unit.size)
             writer.append(source, target)
             advance(len(source.offsets) - 1)
-    if not writer.pairs:
-        raise InputError(f"{path}: none of its {rows} rows has ids on both sides")
-    settings = {"hdf5": path.name, "lowercase": lowercase}
-    writer.finish(path.stem, languages, settings)
+        if not writer.pairs:
+            raise InputError(f"{path}: none of its {rows} rows has ids on both sides")
+    writer.finish(path.stem, languages, {"hdf5": path.name, "lowercase": lowercase})
     return open_prepared(folder)
 
 
@@ -105,7 +105,7 @@ def write_prepared_hdf5(folder: Path, path: Path, advance: Advance = silent) -> 
     for source, target in _blocks(pairs):
         ids = interleave(source, target).ids
         numbering.add(ids[ids != unit.unknown])
-    numbers = numbering.numbers
+    order, numbers = numbering.order(), numbering.numbers
     numbers[unit.unknown] = numbering.seen
 
     def renumbered() -> Iterator[Block]:
@@ -113,9 +113,8 @@ def write_prepared_hdf5(folder: Path, path: Path, advance: Advance = silent) -> 
             yield _renumbered(source, numbers), _renumbered(target, numbers)
             advance(len(source.offsets) - 1)
 
-    numbers_of_names = numbering.order()[: numbering.seen]
     beside = path.with_suffix(VOCABULARY_SUFFIX)
-    write_vocabulary(beside, [names[number] for number in numbers_of_names])
+    write_vocabulary(beside, [names[number] for number in order])
     write_hdf5(path, len(pairs), renumbered())
     return beside
 
@@ -151,8 +150,8 @@ def _check_ids(path: Path, first: int, block: Block, size: int) -> None:
         if len(faulty):
             row = first + int(np.searchsorted(pieces.offsets, faulty[0], side="right")) - 1
             raise InputError(
-                f"{path}: row {row}, {side}: id {pieces.ids[faulty[0]]}, but the vocabulary ends at {size - 1}; it is of "
-                "other data"
+                f"{path}: row {row}, {side}: id {pieces.ids[faulty[0]]}, but the vocabulary ends at {size - 1}: it is "
+                "of other data"
             )
 
 
@@ -191,8 +190,13 @@ class _PairWriter:
         self._names.append(file)
         return self._stack.enter_context(GrowingArray(self._folder / file, dtype))
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stack.close()
+        if kind is not None:
+            for name in self._names:
+                (self._folder / name).unlink()
 
     def append(self, source: Pieces, target: Pieces) -> None:
         """Add the rows that have ids on both sides."""
@@ -239,10 +243,7 @@ class _PairWriter:
 
 def _text_keys(pieces: Pieces) -> np.ndarray:
     """(n,) uint64: a digest of the ids of each text."""
-    data = memoryview(np.ascontiguousarray(pieces.ids).view(np.uint8))
+    data = np.ascontiguousarray(pieces.ids, dtype=np.int32).tobytes()
     bounds = (np.asarray(pieces.offsets) * pieces.ids.itemsize).tolist()
-    digests = [
-        hashlib.blake2b(data[start:stop], digest_size=8).digest()
-        for start, stop in zip(bounds, bounds[1:], strict=False)
-    ]
+    digests = [hashlib.blake2b(data[start:stop], digest_size=8).digest() for start, stop in itertools.pairwise(bounds)]
     return np.frombuffer(b"".join(digests), np.uint64)
