@@ -42,7 +42,6 @@ DEMO = [
     "Django>=5.2",
     "Trac>=1.6",
     "django-cms>=5",
-    "gramps>=6",
     "jupyterlab-language-pack-de-DE>=4",
     "mercurial>=6.9",
     "plone.app.locales>=6",

@@ -33,7 +33,7 @@ class PlainPsp:
 
     def __init__(self, table: Tensor, learning_rate: float, delta: float, *, rows_only: bool = False) -> None:
         """`table` (pieces, dim) is copied. `rows_only`: `torch.optim.SparseAdam` instead of Adam on all rows."""
-        self.embedding = torch.nn.Embedding(*table.shape, sparse=rows_only)
+        self.embedding = torch.nn.Embedding(len(table), table.shape[1], sparse=rows_only)
         with torch.no_grad():
             self.embedding.weight.copy_(table)
         optimiser = torch.optim.SparseAdam if rows_only else torch.optim.Adam

@@ -20,7 +20,7 @@ from mining.errors import UsageError
 
 
 def load_encoder(
-    path: str | Path | None,
+    path: str | Path | None = None,
     device: str = "cpu",
     *,
     dim: int | None = None,
