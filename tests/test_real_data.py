@@ -60,3 +60,39 @@ def test_every_row_of_the_bucc_files_is_usable(data, name):
     for side in (name, "en"):
         spec = CorpusSpec(path=str(data / "bucc" / f"{name}-en.training.{side}"), columns=["id", "text"])
         assert all(row.reason is None for row in read_rows(spec))
+
+
+@pytest.mark.parametrize(("pair", "largest"), [("deu-eng", 4), ("fra-eng", 8), ("rus-eng", 16), ("spa-eng", 20)])
+def test_the_shipped_model_finds_translations_of_tatoeba(data, pair, largest):
+    from mining import load_encoder
+    from mining.evaluation import tatoeba_error
+    from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
+
+    paths = [str(data / "tatoeba" / f"tatoeba.{pair}.{side}") for side in pair.split("-")]
+    ((name, spec),) = find_aligned(paths).items()
+    test = read_aligned(name, spec)
+    result = tatoeba_error(load_encoder(), test.source, test.target)
+    assert result.pairs >= 900
+    assert result.unencoded == 0
+    assert result.error < largest
+
+
+def test_the_shipped_model_agrees_with_judged_similarity(data):
+    from mining import load_encoder
+    from mining.evaluation.sts import find_sts, read_sts, sts_correlations
+
+    result = sts_correlations(load_encoder(), [read_sts(path) for path in find_sts([data / "sts"])])
+    assert result.all.defined == result.all.sets == 17
+    assert result.all.pearson > 66
+
+
+def test_the_shipped_model_mines_the_sample(data):
+    from mining import load_encoder
+    from mining.corpus import CorpusSpec
+    from mining.evaluation.mining_f1 import read_mining_task, task_f1
+
+    stem = data / "bucc" / "fr-en.sample"
+    french, english = (CorpusSpec(path=f"{stem}.{side}", columns=["id", "text"]) for side in ("fr", "en"))
+    results = task_f1(load_encoder(), read_mining_task(french, english, f"{stem}.gold"), folds=None)
+    assert results["ratio"].f1 > 0.55
+    assert results["ratio"].f1 > results["absolute"].f1
