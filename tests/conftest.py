@@ -9,10 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from mining.cli.app import main
 from mining.training import TrainConfig, train
+
+# No test depends on time: an example that is slow on a busy machine is no failure.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 WORDS = [
     f"{a}{b}" for a in ("ba", "ke", "lo", "mi", "nu", "ra", "so", "ti") for b in ("da", "fe", "gi", "po", "vu", "zy")

@@ -166,5 +166,5 @@ def test_preset_is_valid() -> None:
     path = Path(__file__).parents[2] / "configs" / "train-en-de.yaml"
     config = TrainConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     assert (config.vocabulary, config.dim) == (20_000, 300)
-    assert config.minutes is not None
-    assert config.minutes <= 15
+    assert config.objective == "softmax"
+    assert config.bitext[0].domain == "domain"
