@@ -169,10 +169,12 @@ def _run(config: Path | None, flags: dict[str, Any], report: bool) -> None:
 def _settings(config: Path | None, flags: dict[str, Any]) -> TrainConfig:
     from mining.settings import read_yaml, validate
     from mining.training import TrainConfig
+    from mining.training.data import DataConfig
 
     data = read_yaml(config) if config else {}
     if flags["prepared"] is not None:
-        data.pop("bitext", None)
+        # What the file says of the data was said of its own bitext.
+        data = {key: value for key, value in data.items() if key == "seed" or key not in DataConfig.model_fields}
     elif flags["bitext.path"] is not None:
         data.pop("prepared", None)
     data = merge(data, flags, "bitext train")

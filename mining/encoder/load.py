@@ -76,7 +76,8 @@ def _place(folder: Path, languages: Sequence[str], language: str | None) -> int:
     names = " or ".join(languages)
     if language is None:
         raise UsageError(
-            f"{folder}: each language has its own parameters: say of which language the texts are, {names}"
+            f"{folder}: each language has its own parameters: say of which language the texts are, {names} "
+            "(--language, or --source-language and --target-language)"
         )
     if language not in languages:
         raise UsageError(f"{folder}: language '{language}': this model knows {names}")

@@ -9,7 +9,7 @@ import torch
 from mining.encoder.networks import Gradients, Network
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
-_CHUNK_ROWS = 512
+_CHUNK_ROWS = 1024
 """Rows worked on at a time, so that the intermediate results stay in the cache."""
 
 
@@ -44,21 +44,21 @@ class Adam:
             for places, part in zip(rows.split(_CHUNK_ROWS), slope.split(_CHUNK_ROWS), strict=True):
                 self._rows(name, places, part, size, correction)
         for name, slope in gradients.weights.items():
-            change = _change(self.first[name], self.second[name], slope, correction)
-            self.network.weights[name].add_(change, alpha=-size)
+            scale = _moments(self.first[name], self.second[name], slope, correction)
+            self.network.weights[name].addcdiv_(self.first[name], scale, value=-size)
 
     def _rows(self, name: str, places: torch.Tensor, slope: torch.Tensor, size: float, correction: float) -> None:
-        table = self.network.tables[name]
-        values = table[places]
+        table, firsts, seconds = self.network.tables[name], self.first[name], self.second[name]
+        # Three times as fast as table[places].
+        values, first, second = (tensor.index_select(0, places) for tensor in (table, firsts, seconds))
         if self.l2:
             slope.add_(values, alpha=self.l2)
         if self.pull and name in self.initial:
-            slope.add_(values - self.initial[name][places], alpha=self.pull)
-        first, second = self.first[name][places], self.second[name][places]
-        change = _change(first, second, slope, correction)
-        self.first[name][places] = first
-        self.second[name][places] = second
-        table[places] = values.add_(change, alpha=-size)
+            slope.add_(values - self.initial[name].index_select(0, places), alpha=self.pull)
+        scale = _moments(first, second, slope, correction)
+        firsts.index_copy_(0, places, first)
+        seconds.index_copy_(0, places, second)
+        table.index_copy_(0, places, values.addcdiv_(first, scale, value=-size))
 
 
 def clip(gradients: Gradients, largest: float) -> None:
@@ -70,8 +70,8 @@ def clip(gradients: Gradients, largest: float) -> None:
         slope.mul_(factor)
 
 
-def _change(first: torch.Tensor, second: torch.Tensor, slope: torch.Tensor, correction: float) -> torch.Tensor:
-    """Update the moments in place; the change of the parameters for a step of size one."""
+def _moments(first: torch.Tensor, second: torch.Tensor, slope: torch.Tensor, correction: float) -> torch.Tensor:
+    """Update the moments in place; what the first is divided by."""
     first.lerp_(slope, 1 - BETA1)
     second.mul_(BETA2).addcmul_(slope, slope, value=1 - BETA2)
-    return first / second.sqrt().mul_(correction).add_(EPSILON)
+    return second.sqrt().mul_(correction).add_(EPSILON)

@@ -64,7 +64,8 @@ class TrainConfig(DataConfig):
 
     bitext: list[BitextSpec] = Field(default_factory=list)
     prepared: str | None = None
-    """folder written by ``bitext prepare``, in place of ``bitext`` and all that decides the data"""
+    """folder written by ``bitext prepare``, in place of ``bitext`` and all that decides the data; ``units`` chooses
+    among those it has (all of them, where not set)"""
     model: str
     """folder to write"""
     languages: list[str] = Field(default_factory=list)
@@ -160,6 +161,8 @@ class TrainConfig(DataConfig):
             raise ValueError("give either bitext or prepared")
         if self.prepared is None:
             self.network()
+        elif given := sorted(self.model_fields_set & set(DataConfig.model_fields) - {"bitext", "units", "seed"}):
+            raise ValueError(f"{', '.join(given)}: decided when {self.prepared} was prepared: leave it out here")
         if self.objective == "j_bi" and self.negatives == 0:
             raise ValueError("objective: j_bi needs at least one negative")
         if self.objective == "softmax" and self.scale * (1 + self.additive_margin) > 80:
@@ -167,6 +170,10 @@ class TrainConfig(DataConfig):
         if self.scramble and self.encoder != "lstm":
             raise ValueError("scramble changes only the order, which encoder: lstm alone looks at")
         return self
+
+    def chosen_units(self) -> list[str] | None:
+        """The units asked for; None for all that a prepared folder has."""
+        return list(self.units) if self.prepared is None or "units" in self.model_fields_set else None
 
     def network(self, units: list[str] | None = None) -> NetworkSettings:
         """The architecture, on `units` (by default those of the configuration)."""

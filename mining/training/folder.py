@@ -15,7 +15,7 @@ from typing import Any
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, replace_file, unit_files
 from mining.errors import UsageError
 from mining.training.config import TrainConfig
-from mining.training.data import identify, open_prepared
+from mining.training.data import PreparedPairs, identify, open_prepared
 from mining.training.data.vocabularies import PREPARED_FILE
 from mining.training.state import STATE_FILE
 
@@ -52,9 +52,20 @@ def lock(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def chosen_pairs(config: TrainConfig) -> PreparedPairs:
+    """The pairs of the prepared folder in the units that are asked for; raises UsageError where it lacks one."""
+    pairs = open_prepared(str(config.prepared))
+    units = config.chosen_units()
+    return pairs if units is None else pairs.of_units(units)
+
+
 def identity(config: TrainConfig) -> str:
     """Names what is learnt from: the settings that decide it and the data."""
-    data = open_prepared(config.prepared).identity if config.prepared is not None else identify(config)
+    if config.prepared is None:
+        data = identify(config)
+    else:
+        pairs, whole = chosen_pairs(config), open_prepared(config.prepared)
+        data = pairs.identity if pairs.kinds == whole.kinds else f"{pairs.identity} {','.join(pairs.kinds)}"
     text = json.dumps({"settings": config.learnt(), "data": data}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

@@ -23,13 +23,14 @@ from mining.settings import explain
 from mining.training.adam import Adam
 from mining.training.config import TrainConfig
 from mining.training.curves import Curves, check_tensorboard
-from mining.training.data import DataConfig, PreparedPairs, open_prepared, prepare
+from mining.training.data import DataConfig, PreparedPairs, prepare
 from mining.training.development import DevelopmentSet
 from mining.training.folder import (
     CHECKPOINT_FOLDER,
     CURVES_FOLDER,
     PAIRS_FOLDER,
     admit,
+    chosen_pairs,
     identity,
     identity_of,
     lock,
@@ -113,7 +114,7 @@ def is_trained(config: TrainConfig) -> bool:
 def training_pairs(config: TrainConfig, folder: Path, report: Report) -> PreparedPairs:
     """The prepared pairs of the configuration, or those of its bitexts, prepared in the checkpoint."""
     if config.prepared is not None:
-        pairs = open_prepared(config.prepared)
+        pairs = chosen_pairs(config)
     else:
         data = DataConfig.model_validate(config.model_dump(include=set(DataConfig.model_fields)))
         place = folder / CHECKPOINT_FOLDER / PAIRS_FOLDER
@@ -128,7 +129,8 @@ def _check_fitting(config: TrainConfig, pairs: PreparedPairs) -> None:
     try:
         config.network(list(pairs.kinds))
     except ValidationError as error:
-        raise explain(error, NetworkSettings, str(pairs.folder)) from None
+        reason = explain(error, NetworkSettings, str(pairs.folder))
+        raise UsageError(f"{reason}; of the units {', '.join(pairs.kinds)} choose with --units") from None
     languages = _languages(pairs) or config.languages
     if not config.shared and len(languages) != 2:
         raise UsageError(

@@ -110,7 +110,7 @@ def test_mining(bitext, bag_model, piles, tmp_path):
         (("--strategy", "best"), "unknown strategy 'best'"),
         (("--k", "46"), "k = 46 nearest neighbours"),
         (("--folds", "1"), "use 2 to 45 folds"),
-        (("--json", "no/such/folder/m.json"), "--json no/such/folder/m.json: cannot be written"),
+        (("--json", "no/such/folder/m.json"), "--json no/such/folder/m.json: there is no folder no/such/folder"),
     ],
 )
 def test_bad_flags(bitext, bag_model, piles, flags, message):

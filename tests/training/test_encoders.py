@@ -132,6 +132,25 @@ def test_prepared_units_that_do_not_fit_the_encoder_are_refused(settings: dict[s
     assert load_encoder(train(TrainConfig.model_validate(config))).dim == 4
 
 
+def test_units_are_chosen_among_the_prepared_ones(settings: dict[str, Any], tmp_path: Path) -> None:
+    data = {"bitext": settings["bitext"], "vocabulary": settings["vocabulary"], "units": ["pieces", "words"]}
+    prepare(DataConfig.model_validate(data), tmp_path / "pairs")
+    config = {"prepared": str(tmp_path / "pairs"), "epochs": 1, "dim": 4, "model": str(tmp_path / "words")}
+    folder = train(TrainConfig.model_validate({**config, "units": ["words"]}))
+    assert [unit["kind"] for unit in read_config(folder)["units"]] == ["words"]
+    with pytest.raises(UsageError, match="holds a model of another configuration"):
+        train(TrainConfig.model_validate({**config, "units": ["pieces"]}))
+    both = train(TrainConfig.model_validate({**config, "model": str(tmp_path / "both")}))
+    assert [unit["kind"] for unit in read_config(both)["units"]] == ["pieces", "words"]
+    with pytest.raises(UsageError, match="with the units pieces, words, not with trigrams"):
+        train(TrainConfig.model_validate({**config, "units": ["trigrams"], "model": str(tmp_path / "none")}))
+
+
+def test_settings_of_the_data_are_refused_beside_prepared_pairs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="lowercase, vocabulary: decided when pairs was prepared"):
+        TrainConfig.model_validate({"prepared": "pairs", "model": "m", "vocabulary": 9000, "lowercase": False})
+
+
 def word_vectors(bitext: Path, path: Path) -> dict[str, np.ndarray]:
     words = sorted({word for side in texts(bitext) for text in side for word in text.split()})
     chance = np.random.default_rng(0)

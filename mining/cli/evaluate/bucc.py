@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from mining.cli.evaluate.encoders import Json
 from mining.cli.evaluate.output import limit_text, share, show_table, write_json
 from mining.errors import UsageError
 
@@ -196,7 +197,7 @@ def bucc(
     id: Annotated[str | None, typer.Option(help="Name of the id column of the corpora.")] = None,
     text: Annotated[str | None, typer.Option(help="Name of the text column of the corpora.")] = None,
     folds: Annotated[int | None, typer.Option(help="Cross-validate the threshold over this many folds.")] = None,
-    json_: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file as well.")] = None,
+    json_: Json = None,
 ) -> None:
     _check_flags(test_pairs, test_gold, folds, threshold)
     limit = _parse_threshold(threshold)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mining.cli.evaluate.output import writable
+
 if TYPE_CHECKING:
     from mining.encoder import Encoder
 
@@ -23,7 +25,7 @@ TargetLanguage = Annotated[str | None, typer.Option(help=f"Language of the targe
 Language = Annotated[str | None, typer.Option(help=f"Language of the sentences, {_APART}")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Threads = Annotated[int, typer.Option(help="0: all cores.", min=0)]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file as well.")]
+Json = Annotated[Path | None, typer.Option("--json", callback=writable, help="Write the metrics to this file as well.")]
 
 
 def load_sides(

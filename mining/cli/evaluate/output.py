@@ -35,6 +35,14 @@ def show_table(title: str, header: list[str], rows: list[list[str]]) -> None:
     Console(highlight=False).print(table)
 
 
+def writable(path: Path | None) -> Path | None:
+    """Check the place of ``--json`` before any work is done; raises UsageError when nothing can be written there."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        found = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise UsageError(f"--json {path}: {found}: name a file in a folder that exists")
+    return path
+
+
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Write metrics with sorted keys; raises UsageError when the file cannot be written."""
     from mining.pairs import replacing

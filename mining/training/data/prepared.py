@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,23 @@ class PreparedPairs:
 
     def __len__(self) -> int:
         return len(self.source_groups)
+
+    def of_units(self, kinds: Sequence[str]) -> PreparedPairs:
+        """The same pairs in some of their units only; raises UsageError for a kind that was not prepared."""
+        missing = [kind for kind in kinds if kind not in self.kinds]
+        if missing:
+            raise UsageError(
+                f"{self.folder}: was prepared with the units {', '.join(self.kinds)}, not with {missing[0]}: choose "
+                f"among these with --units, or prepare it anew with --units {','.join(kinds)}"
+            )
+        places = [self.kinds.index(kind) for kind in kinds]
+        return replace(
+            self,
+            units=[self.units[place] for place in places],
+            kinds=list(kinds),
+            source=[self.source[place] for place in places],
+            target=[self.target[place] for place in places],
+        )
 
 
 def array_name(name: str, side: str | None = None, kind: str | None = None) -> str:
