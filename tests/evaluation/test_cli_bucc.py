@@ -165,7 +165,7 @@ def test_empty_tuning_split(folder: Path) -> None:
         (["--folds", "5", "--threshold", "1"], "--folds tunes the threshold by itself"),
         (["--folds", "9"], "use 2 to 4 folds"),
         (["--dropped", "nowhere.parquet"], "--dropped nowhere.parquet: no such file"),
-        (["--json", "no/such/folder/m.json"], "--json no/such/folder/m.json: cannot be written"),
+        (["--json", "no/such/folder/m.json"], "--json no/such/folder/m.json: there is no folder no/such/folder"),
     ],
 )
 def test_bad_flags(folder: Path, arguments: list[str], message: str) -> None:
