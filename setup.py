@@ -48,7 +48,7 @@ DEMO = [
     "wagtail>=6.4",
 ]
 
-TEST = [*DASK, *TRAIN, *LANGUAGE_ID, *RELEASED, "hypothesis>=6.100", "pytest>=8", "zstandard>=0.22"]
+TEST = [*DASK, *TRAIN, *LANGUAGE_ID, *RELEASED, "hypothesis>=6.100", "pytest>=8", "scipy>=1.11", "zstandard>=0.22"]
 DEV = ["mypy>=1.14", "ruff>=0.9", "types-PyYAML", "types-polib"]
 
 setup(

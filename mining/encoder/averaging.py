@@ -33,16 +33,6 @@ def unit_rows(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return wide.astype(np.float32), valid
 
 
-def encode_pieces(table: torch.Tensor, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors of the mean piece vector of each text: (n, dim) float32 and (n,) bool validity.
-
-    The mean and the sum have the same direction, so only the sum is formed. Wieting et al. 2019, section 2.
-    """
-    ids = torch.from_numpy(np.ascontiguousarray(pieces.ids, dtype=np.int64)).to(table.device)
-    offsets = torch.from_numpy(np.ascontiguousarray(pieces.offsets, dtype=np.int64)).to(table.device)
-    return unit_rows(bag_sums(table, ids, offsets).cpu().numpy())
-
-
 def row_gradient(bags: Pieces, by_sum: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """From the gradient by each bag's sum (n, dim) to the gradient by each table row the bags touch.
 

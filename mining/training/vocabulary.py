@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 import io
-import random
-from collections.abc import Iterable, Iterator
 
 import sentencepiece
 
-from mining.corpus import Row
 from mining.errors import InputError
 
 _TRAINER_THREADS = 8
 """sentencepiece adds up its counts per thread: a fixed number gives the same vocabulary on every machine."""
 _MAX_BYTES = 4192
-
-
-def sample_sentences(rows: Iterable[Row], count: int, seed: int) -> list[str]:
-    """`count` sentences drawn at random from both sides of the usable `rows` (all, when there are fewer), shuffled.
-
-    Reservoir sampling: one pass, memory for `count` sentences.
-    """
-    chance = random.Random(seed)
-    kept: list[str] = []
-    for seen, text in enumerate(_sentences(rows)):
-        if seen < count:
-            kept.append(text)
-            continue
-        place = int(chance.random() * (seen + 1))
-        if place < count:
-            kept[place] = text
-    chance.shuffle(kept)
-    return kept
-
-
-def _sentences(rows: Iterable[Row]) -> Iterator[str]:
-    for row in rows:
-        if row.reason is None:
-            yield from row.texts
 
 
 def train_vocabulary(sentences: list[str], size: int, *, character_coverage: float, lowercase: bool) -> bytes:

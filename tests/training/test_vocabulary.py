@@ -2,16 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from mining.corpus import Row
 from mining.encoder import PieceTokenizer
 from mining.errors import InputError
-from mining.training.vocabulary import sample_sentences, train_vocabulary
+from mining.training.vocabulary import train_vocabulary
 
 SENTENCES = [f"wort{number % 17} und silbe{number % 5} mehr{number}" for number in range(200)]
-
-
-def rows(count: int) -> list[Row]:
-    return [Row(str(n), (f"left {n}", f"right {n}"), "f", n, None if n % 2 else "blank") for n in range(count)]
 
 
 def test_the_same_sentences_give_the_same_bytes() -> None:
@@ -34,16 +29,6 @@ def test_case_is_kept_on_request() -> None:
     mixed = [*SENTENCES, *(text.upper() for text in SENTENCES)]
     tokenizer = PieceTokenizer(train_vocabulary(mixed, 80, character_coverage=1.0, lowercase=False))
     assert tokenizer(["wort3"]).ids.tolist() != tokenizer(["WORT3"]).ids.tolist()
-
-
-@pytest.mark.parametrize("count", [7, 1000])
-def test_sample_comes_from_both_sides_of_the_usable_rows(count: int) -> None:
-    sample = sample_sentences(rows(40), count, seed=1)
-    usable = {text for row in rows(40) if row.reason is None for text in row.texts}
-    assert len(sample) == min(count, len(usable))
-    assert set(sample) <= usable
-    assert sample == sample_sentences(rows(40), count, seed=1)
-    assert sample != sample_sentences(rows(40), count, seed=2)
 
 
 def test_text_that_gives_no_vocabulary_is_explained() -> None:
