@@ -1,11 +1,11 @@
 import lzma
 import math
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 
 from mining.errors import InputError, UsageError
 from mining.evaluation import StsSet, sts_correlations
@@ -48,11 +48,8 @@ def test_spearman_with_ties_equals_the_reference(pairs):
     assert same(spearman(left, right), pearson_reference(ranks_reference(left), ranks_reference(right)))
 
 
-@pytest.mark.skipif(find_spec("scipy") is None, reason="scipy is not installed")
 @given(FEW_VALUES)
 def test_equals_scipy(pairs):
-    from scipy import stats
-
     left, right = [a for a, _ in pairs], [b for _, b in pairs]
     assume(len(set(left)) > 1 and len(set(right)) > 1)
     assert same(pearson(left, right), float(stats.pearsonr(left, right)[0]))
