@@ -12,6 +12,7 @@ README = Path(__file__).parent / "README.md"
 REQUIREMENTS = [
     "apache-beam>=2.69,<3",
     "defusedxml>=0.7.1",
+    "numba>=0.61",
     "numpy>=1.26,<2.5",
     "polib>=1.2",
     "pyarrow>=18,<26",

@@ -1,0 +1,46 @@
+"""Kernels compiled by numba: how they are declared, and how several threads share their work.
+
+A kernel holds no Python object, so it runs without the interpreter's lock. It is compiled for each combination of
+argument types at its first call, for the processor at hand, and kept in the ``__pycache__`` beside its module or, where
+that cannot be written, in the user's cache folder. Floating-point operations keep the order in which they are written:
+results are the same to the last bit on every machine and for any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+import numba
+
+from mining.devices import resolve_threads
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Decorate a kernel: arrays and numbers in, arrays changed in place or numbers out; no exceptions within."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
+    try:
+        return cast(F, numba.njit(cache=True, **options)(function))
+    except RuntimeError:
+        # No folder for the compiled code can be written: it is compiled anew in each process.
+        return cast(F, numba.njit(**options)(function))
+
+
+def in_ranges(work: Callable[[int, int], None], count: int, threads: int = 0, least: int = 1) -> None:
+    """Call ``work(start, stop)`` for ranges that make up ``range(count)``, each on its own thread.
+
+    `threads` 0 stands for all cores; a range has at least `least` members, so that little work stays on one thread.
+    """
+    parts = max(1, min(resolve_threads(threads), count // max(1, least)))
+    if parts == 1:
+        work(0, count)
+        return
+    limits = [count * part // parts for part in range(parts + 1)]
+    with ThreadPoolExecutor(parts - 1) as pool:
+        waiting = [pool.submit(work, *limits[part : part + 2]) for part in range(1, parts)]
+        work(*limits[:2])
+        for part in waiting:
+            part.result()
