@@ -148,6 +148,8 @@ class Engine:
                 "skipped": len(steps) - len(pending),
                 "seconds": round(seconds, 3),
                 "worker_seconds": round(sum(cost["seconds"] for cost in costs), 3),
+                "cpu_seconds": round(sum(cost["cpu_seconds"] for cost in costs), 3),
+                "bytes": sum(facts["bytes"] for marker in markers for facts in marker.files.values()),
                 "peak_memory": max([peak_memory(), *(cost["peak_memory"] for cost in costs)]),
             }
         )
