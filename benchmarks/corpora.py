@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from subsets import bitext_spec, is_sentence
+from subsets import bitext_spec, is_phrase
 
 from mining.corpus import dedup_key, read_rows
 
@@ -31,7 +31,7 @@ def bitext_folder() -> Path:
 def sentence_pairs(language: str) -> Iterator[tuple[str, str]]:
     """English and other sentence of each usable pair, words and phrases of dictionaries left out."""
     for row in read_rows(bitext_spec(bitext_folder() / f"en-{language}.tsv.xz")):
-        if row.reason is None and is_sentence(row.extra[0]):
+        if row.reason is None and not is_phrase(row.extra[0]):
             yield row.texts[0], row.texts[1]
 
 
