@@ -16,13 +16,18 @@ from mining.errors import UsageError
 from mining.margin import MARGINS, neighbour_means
 from mining.matching import BACKWARD, FORWARD, STRATEGIES, best_candidates, match
 from mining.pairs import PAIRS_SCHEMA
+from mining.search.cluster_search import NEAREST, search_clusters
 from mining.search.neighbours import Neighbours
+from mining.search.planner import Task, plan_search
+from mining.search.proposals import Proposer
 from mining.search.shards import VectorShard, search_shards, vector_shard
-from mining.search.tiles import Proposer
 from mining.search.vectors import to_stored
 
 if TYPE_CHECKING:
     from mining.encoder import Encoder
+
+#: Searches in memory.
+METHODS = ("auto", "exact", "clusters")
 
 Texts: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
 
@@ -128,6 +133,9 @@ def mine(
     source_ids: Texts | None = None,
     target_ids: Texts | None = None,
     target_encoder: Encoder | None = None,
+    method: str = "auto",
+    clusters: int | None = None,
+    nearest: int = NEAREST,
     propose: Proposer | None = None,
     threads: int = 0,
 ) -> pa.Table:
@@ -135,12 +143,14 @@ def mine(
 
     Blank texts are left out, equal ones are mined once (`source_occurrences`, `target_occurrences` count them), `k`
     nearest neighbours are taken in both directions, scored by `margin` (``ratio``, ``distance`` or ``absolute``) and
-    matched by `strategy` (``forward``, ``backward``, ``intersection`` or ``max``). Without ids the positions serve, as
+    matched by `strategy` (``forward``, ``backward``, ``intersection`` or ``max``). `method` is the search: ``exact``,
+    by `propose`; ``clusters``, their number None by rows and each row in its `nearest` ones; or ``auto``, which goes by
+    the number of rows as `bitext plan` does. Without ids the positions serve, as
     strings. `target_encoder` encodes the target side where a model keeps its languages apart.
 
     Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold`` if one is given: the
     same pairs and scores as ``bitext mine`` gives for the same texts. Raises UsageError when k exceeds a side,
-    ValueError for an unknown margin or strategy and TypeError for anything that is not text.
+    ValueError for an unknown margin, strategy or method and TypeError for anything that is not text.
 
     >>> from mining import load_encoder, mine  # doctest: +SKIP
     >>> english, german = ["A cat.", "Good night."], ["Gute Nacht.", "Eine Katze."]
@@ -156,6 +166,9 @@ def mine(
         source_ids=source_ids,
         target_ids=target_ids,
         target_encoder=target_encoder,
+        method=method,
+        clusters=clusters,
+        nearest=nearest,
         propose=propose,
         threads=threads,
     )
@@ -179,6 +192,9 @@ def search_texts(
     source_ids: Texts | None = None,
     target_ids: Texts | None = None,
     target_encoder: Encoder | None = None,
+    method: str = "auto",
+    clusters: int | None = None,
+    nearest: int = NEAREST,
     propose: Proposer | None = None,
     threads: int = 0,
 ) -> Searched:
@@ -190,8 +206,22 @@ def search_texts(
     shards = _encode(sides[0], encoder, threads), _encode(sides[1], target_encoder or encoder, threads)
     check_k(k, int(shards[0].valid.sum()), int(shards[1].valid.sum()))
     with torch_threads(threads):
-        forward, backward = search_shards(*shards, k, propose)
+        if _search_method(method, shards, k, clusters, nearest) == "clusters":
+            forward, backward = search_clusters(shards[0], shards[1], k, clusters, nearest)
+        else:
+            forward, backward = search_shards(*shards, k, propose)
     return Searched(*sides, shards[0].valid, shards[1].valid, forward, backward)
+
+
+def _search_method(
+    method: str, shards: tuple[VectorShard, VectorShard], k: int, clusters: int | None, nearest: int
+) -> str:
+    """What `auto` stands for; raises ValueError for an unknown method."""
+    if method not in METHODS:
+        raise ValueError(f"unknown method '{method}': use one of {', '.join(METHODS)}")
+    rows, dim = [len(shard.vectors) for shard in shards], shards[0].vectors.shape[1]
+    task = Task(source_rows=rows[0], target_rows=rows[1], dim=dim, k=k, clusters=clusters, nearest=nearest)
+    return plan_search(task, method).method
 
 
 def match_texts(searched: Searched, margin: str, strategy: str, threshold: float | None = None) -> pa.Table:

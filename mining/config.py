@@ -13,13 +13,13 @@ from mining.margin import Margin
 from mining.matching import Strategy
 from mining.settings import Settings
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def parse_size(value: object) -> object:
     """``"256MB"`` or ``"1 GiB"`` as a number of bytes; anything else is left for the model to judge."""
     if isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?|)b?\s*", value.lower())
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", value.lower())
         if not found:
             raise ValueError(f"'{value}' is not a size; write it like 256MB or 1GiB")
         return int(float(found[1]) * _UNITS[found[2]])
@@ -37,16 +37,23 @@ class ShardSettings(Settings):
 
 
 class SearchSettings(Settings):
-    """Nearest-neighbour search: exact by tiles, or through one FAISS index a shard."""
+    """Nearest-neighbour search: exact by tiles, by clusters, or through one FAISS index a shard.
+
+    `auto` goes by rows, dimensions and device (`mining.search.planner`). `clusters` None goes by rows; each row is in
+    its `nearest` ones. A FAISS index proposes `rescore` more than k.
+    """
 
     k: int = Field(default=4, gt=0, le=2048)
-    method: Literal["exact", "faiss"] = "exact"
+    method: Literal["auto", "exact", "clusters", "faiss"] = "auto"
+    clusters: int | None = Field(default=None, gt=0)
+    nearest: int = Field(default=8, gt=0, le=256)
     backend: Literal["torch", "faiss"] = "torch"
     device: str = "cpu"
-    source_tile: int = Field(default=2048, ge=32)
-    target_tile: int = Field(default=8192, ge=32)
+    source_tile: int = Field(default=0, ge=0)
+    target_tile: int = Field(default=0, ge=0)
     index: str = "IVF256,Flat"
     parameters: str | None = None
+    rescore: int = Field(default=12, ge=0, le=4096)
     training_rows: int = Field(default=100_000, gt=0)
 
     @property

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 
 from mining.errors import UsageError
+
+Unit = TypeVar("Unit")
 
 
 def resolve_threads(threads: int) -> int:
@@ -36,6 +41,53 @@ def torch_threads(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def share(units: Iterable[Unit], begins: Iterable[Callable[[], Callable[[Unit], None]]]) -> None:
+    """Deal `units` to threads, one for each of `begins`, which is called there first and gives what a unit is done by.
+
+    Each thread takes the next unit when it has done one. After an error no unit is begun, and it is raised when all
+    threads have ended.
+    """
+    waiting, lock, failed = iter(units), threading.Lock(), threading.Event()
+
+    def run(begin: Callable[[], Callable[[Unit], None]]) -> None:
+        try:
+            work = begin()
+            while not failed.is_set():
+                with lock:
+                    unit = next(waiting, None)
+                if unit is None:
+                    return
+                work(unit)
+        except BaseException:
+            failed.set()
+            raise
+
+    starts = list(begins)
+    if len(starts) == 1:
+        run(starts[0])
+        return
+    with ThreadPoolExecutor(len(starts)) as pool:
+        for done in [pool.submit(run, begin) for begin in starts]:
+            done.result()
+
+
+def on_single_threads(units: Sequence[Unit], begin: Callable[[], Callable[[Unit], None]]) -> None:
+    """Deal `units` to as many threads as torch uses, in each of which torch works by itself alone.
+
+    Products whose tile stays in the cache of one core are fastest that way: no thread waits for another.
+    """
+    threads = torch.get_num_threads()
+
+    def alone() -> Callable[[Unit], None]:
+        torch.set_num_threads(1)
+        return begin()
+
+    try:
+        share(units, [alone] * max(1, min(threads, len(units))))
+    finally:
+        torch.set_num_threads(threads)
+
+
 def resolve_device(name: str) -> torch.device:
     """The device called `name`; raises UsageError when it is unknown or not there."""
     try:
@@ -47,6 +99,41 @@ def resolve_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"device '{name}': this machine or this build of torch has no CUDA; use cpu")
     return device
+
+
+def resolve_devices(names: str | Sequence[str]) -> list[torch.device]:
+    """The devices of a list, or of a setting: one name, several with commas between them, or ``cuda:all``.
+
+    Raises UsageError when one is unknown or not there.
+    """
+    if names == "cuda:all":
+        resolve_device("cuda")
+        return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    parts = [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)
+    devices = [resolve_device(part) for part in parts]
+    for device in devices:
+        if device.index is not None and device.type == "cuda" and device.index >= torch.cuda.device_count():
+            raise UsageError(f"device '{device}': this machine has {torch.cuda.device_count()} CUDA devices")
+    return devices
+
+
+@contextmanager
+def full_accumulation() -> Iterator[None]:
+    """Matrix products of half precision summed in float32 throughout, and those of float32 without TF32, within the
+    block."""
+    matmul = torch.backends.cuda.matmul
+    wanted = {"allow_fp16_reduced_precision_reduction": False, "allow_fp16_accumulation": False}
+    before = {name: getattr(matmul, name) for name in wanted if hasattr(matmul, name)}
+    precision = torch.get_float32_matmul_precision()
+    for name in before:
+        setattr(matmul, name, wanted[name])
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        for name, value in before.items():
+            setattr(matmul, name, value)
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

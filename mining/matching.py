@@ -2,7 +2,7 @@
 
 A candidate is one row of `CANDIDATE` dtype. Every source row contributes its best target and every target row its best
 source (LASER's mining takes the same ones). They are kept as *runs*, each sorted by (score descending, source, target),
-one a shard and direction; `match` reads the runs in bands of falling score, so memory is bounded by the band and one
+one a shard and direction; `match` merges the runs in bands of falling score, so memory is bounded by the band and one
 flag a row.
 """
 
@@ -15,7 +15,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mining.margin import margin_scores
+from mining.compiled import compiled
+from mining.margin import best_neighbours
 
 Strategy = Literal["forward", "backward", "intersection", "max"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
@@ -32,26 +33,12 @@ CANDIDATE = np.dtype(
         ("direction", "u1"),
     ]
 )
-_NO_ROW = np.iinfo(np.int64).max
 
 
 def sort_candidates(candidates: NDArray[np.void]) -> NDArray[np.void]:
     """The candidates by (score descending, source, target, direction): the order in which everything is decided."""
     order = np.lexsort((candidates["direction"], candidates["target"], candidates["source"], -candidates["score"]))
     return candidates[order]
-
-
-def candidate_scores(
-    neighbours: NDArray[np.int64],
-    cosines: NDArray[np.float32],
-    own_means: NDArray[np.float64],
-    other_means: NDArray[np.float64],
-    margin: str,
-) -> NDArray[np.float64]:
-    """Margin score of every neighbour, (n, k) float64, -inf where there is none; arguments as for `best_candidates`."""
-    found = neighbours >= 0
-    scores = margin_scores(np.where(found, cosines, 0.0), own_means[:, None], other_means, margin)
-    return np.where(found, scores, -np.inf)
 
 
 def best_candidates(
@@ -62,40 +49,82 @@ def best_candidates(
     other_means: NDArray[np.float64],
     margin: str,
     direction: int,
+    threads: int = 0,
 ) -> NDArray[np.void]:
     """The best of the k neighbours of each row by margin score, as a sorted run.
 
-    `rows` (n,) are the row numbers of the querying side, `neighbours` (n, k) int64 those found on the other side (-1:
-    none), `cosines` (n, k) float32; `own_means` (n,) and `other_means` (n, k) float64 are the neighbour means of the
-    row and of each of its neighbours. Ties of the score go to the lower row number. Rows without neighbours give no
-    candidate.
+    `rows` (n,) are the distinct, rising row numbers of the querying side, `neighbours` (n, k) int64 those found on the
+    other side (-1: none), `cosines` (n, k) float32; `own_means` (n,) and `other_means` (n, k) float64 are the neighbour
+    means of the row and of each of its neighbours. Ties of the score go to the lower row number. Rows without
+    neighbours give no candidate.
     """
-    found = neighbours >= 0
-    scores = candidate_scores(neighbours, cosines, own_means, other_means, margin)
-    tied = found & (scores == scores.max(axis=1, keepdims=True, initial=-np.inf))
-    best = np.where(tied, neighbours, _NO_ROW).argmin(axis=1) if neighbours.shape[1] else np.zeros(len(rows), np.int64)
-    keep = np.flatnonzero(found.any(axis=1))
-    best = best[keep]
+    best, scores = best_neighbours(neighbours, cosines, own_means, other_means, margin, threads)
+    keep = np.flatnonzero(best >= 0)
+    theirs = neighbours[keep, best[keep]]
+    # Each row has one candidate and the rows rise: a stable sort leaves them in order.
+    falling = -scores[keep]
+    order = np.argsort(falling, kind="stable") if direction == FORWARD else np.lexsort((theirs, falling))
+    keep, theirs = keep[order], theirs[order]
     run = np.empty(len(keep), dtype=CANDIDATE)
-    mine, theirs = ("source", "target") if direction == FORWARD else ("target", "source")
-    run[mine] = rows[keep]
-    run[theirs] = neighbours[keep, best]
-    run["score"] = scores[keep, best]
-    run["cosine"] = cosines[keep, best]
-    run["rank"] = best + 1
-    run["direction"] = direction
-    return sort_candidates(run)
+    run["source"], run["target"] = (rows[keep], theirs) if direction == FORWARD else (theirs, rows[keep])
+    run["score"], run["cosine"] = scores[keep], cosines[keep, best[keep]]
+    run["rank"], run["direction"] = best[keep] + 1, direction
+    return run
 
 
-def _join_directions(band: NDArray[np.void]) -> NDArray[np.void]:
-    """One row per pair: a pair that is the best of both its ends has direction BOTH and keeps the forward rank."""
-    if len(band) == 0:
-        return band
-    same = (band["source"][1:] == band["source"][:-1]) & (band["target"][1:] == band["target"][:-1])
-    joined = band[np.concatenate(([True], ~same))].copy()
-    is_first_of_two = np.concatenate((same, [False]))[np.concatenate(([True], ~same))]
-    joined["direction"][is_first_of_two] = BOTH
-    return joined
+@compiled
+def _precedes(one, other):  # type: ignore[no-untyped-def]
+    """Whether a candidate comes before another, or at its place."""
+    if one.score != other.score:
+        return one.score > other.score
+    if one.source != other.source:
+        return one.source < other.source
+    if one.target != other.target:
+        return one.target < other.target
+    return one.direction <= other.direction
+
+
+@compiled
+def _merge_two(left, right, merged):  # type: ignore[no-untyped-def]
+    i = j = 0
+    for place in range(len(merged)):
+        if j == len(right) or (i < len(left) and _precedes(left[i], right[j])):
+            merged[place] = left[i]
+            i += 1
+        else:
+            merged[place] = right[j]
+            j += 1
+
+
+def merge_runs(runs: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """One sorted run of all candidates of several; what `sort_candidates` gives for all of them, in linear time."""
+    level = [np.array(run) for run in runs if len(run)] or [np.empty(0, dtype=CANDIDATE)]
+    while len(level) > 1:
+        pairs = zip(level[::2], level[1::2], strict=False)
+        odd = level[-1:] if len(level) % 2 else []
+        level = [*(_merged(left, right) for left, right in pairs), *odd]
+    return level[0]
+
+
+def _merged(left: NDArray[np.void], right: NDArray[np.void]) -> NDArray[np.void]:
+    merged = np.empty(len(left) + len(right), dtype=CANDIDATE)
+    _merge_two(left, right, merged)
+    return merged
+
+
+@compiled
+def _join_directions(band):  # type: ignore[no-untyped-def]
+    """One row per pair, in place: a pair that is the best of both its ends has direction BOTH and keeps the forward
+    rank. Returns how many rows there are."""
+    count = 0
+    for i in range(len(band)):
+        last = band[count - 1] if count else band[i]
+        if count and band[i].source == last.source and band[i].target == last.target:
+            band[count - 1].direction = BOTH
+        else:
+            band[count] = band[i]
+            count += 1
+    return count
 
 
 def greedy_reference(
@@ -112,35 +141,22 @@ def greedy_reference(
     return chosen
 
 
+@compiled
+def _greedy(candidates, taken_source, taken_target, chosen):  # type: ignore[no-untyped-def]
+    for i in range(len(candidates)):
+        source, target = candidates[i].source, candidates[i].target
+        chosen[i] = not taken_source[source] and not taken_target[target]
+        if chosen[i]:
+            taken_source[source] = taken_target[target] = True
+
+
 def greedy(
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    taken_source: NDArray[np.bool_],
-    taken_target: NDArray[np.bool_],
+    candidates: NDArray[np.void], taken_source: NDArray[np.bool_], taken_target: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """The same choice as `greedy_reference`, in rounds of array operations.
-
-    A candidate that comes first among those of its source and first among those of its target is certain to be chosen;
-    choose all of these at once, drop what touches them, repeat.
-    """
-    chosen = np.zeros(len(source), dtype=bool)
-    left = np.flatnonzero(~taken_source[source] & ~taken_target[target])
-    while len(left):
-        first = _is_first(source[left]) & _is_first(target[left])
-        now = left[first]
-        chosen[now] = True
-        taken_source[source[now]] = True
-        taken_target[target[now]] = True
-        left = left[~first]
-        left = left[~taken_source[source[left]] & ~taken_target[target[left]]]
+    """The choice of `greedy_reference` among sorted candidates, compiled; (n,) bool, updates the taken flags."""
+    chosen = np.empty(len(candidates), dtype=bool)
+    _greedy(candidates, taken_source, taken_target, chosen)
     return chosen
-
-
-def _is_first(values: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which entries are the first of their value."""
-    first = np.zeros(len(values), dtype=bool)
-    first[np.unique(values, return_index=True)[1]] = True
-    return first
 
 
 def score_bands(runs: Sequence[NDArray[np.void]], band: int) -> list[float]:
@@ -164,7 +180,8 @@ def iterate_bands(runs: Sequence[NDArray[np.void]], band: int) -> Iterator[NDArr
         parts = [run[a:b] for run, a, b in zip(runs, starts, ends, strict=True)]
         starts = ends
         if any(len(part) for part in parts):
-            yield _join_directions(sort_candidates(np.concatenate(parts)))
+            merged = merge_runs(parts)
+            yield merged[: _join_directions(merged)]
 
 
 def match(
@@ -182,7 +199,7 @@ def match(
     taken_target = np.zeros(target_rows, dtype=bool)
     for block in iterate_bands(runs, band):
         if strategy == "max":
-            keep = greedy(block["source"], block["target"], taken_source, taken_target)
+            keep = greedy(block, taken_source, taken_target)
         elif strategy == "intersection":
             keep = block["direction"] == BOTH
         else:

@@ -22,7 +22,7 @@ from mining.errors import RunError
 from mining.pairs import TEMPORARY, replacing
 
 #: Part of every key: raise it when a stage computes or writes something else from the same inputs.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)

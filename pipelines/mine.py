@@ -20,6 +20,9 @@ from mining.encoder import load_encoder
 from mining.encoder.shipped import shipped_model
 from mining.errors import InputError, UsageError
 from mining.pairs import TEMPORARY
+from mining.search.cluster_search import divide
+from mining.search.planner import choose
+from pipelines import search_plan
 from pipelines.artefacts import Marker, write_json
 from pipelines.engine import Engine
 from pipelines.plan import SIDES, Plan, Side
@@ -109,14 +112,33 @@ class MineRun:
         check_k(self.config.search.k, *(side.valid for side in self.sides))
 
     def _search(self, dim: int) -> None:
+        search = self.config.search
         source, target = self.sides
-        if self.config.search.method == "faiss":
-            steps = [step for side in self.sides for step in self.plan.train_index(side, dim)]
-            trained = self.engine.run("train_index", steps)
-            steps = [s for side, t in zip(self.sides, trained, strict=True) for s in self.plan.index(side, t, dim)]
-            self._deal(self.engine.run("index", steps), "indexes")
-        found = self.engine.run("search", self.plan.search(source, target, dim))
-        self._deal(self.engine.run("merge", self.plan.merge(self.sides, found)), "lists")
+        choice = choose(search.method, source.valid, target.valid, dim, search, self.plan.threads)
+        self.engine.progress.say(choice.line())
+        self.choice = choice
+        if choice.method == "clusters":
+            found = self._join(dim)
+        else:
+            if choice.method == "faiss":
+                self._index(dim)
+            found = self.engine.run("search", search_plan.search(self.plan, source, target, choice.method, dim))
+        steps = search_plan.merge(self.plan, self.sides, found, grouped=choice.method == "clusters")
+        self._deal(self.engine.run("merge", steps), "lists")
+
+    def _index(self, dim: int) -> None:
+        plan, engine = self.plan, self.engine
+        steps = [step for side in self.sides for step in search_plan.train_index(plan, side, dim)]
+        trained = engine.run("train_index", steps)
+        steps = [s for side, t in zip(self.sides, trained, strict=True) for s in search_plan.index(plan, side, t, dim)]
+        self._deal(engine.run("index", steps), "indexes")
+
+    def _join(self, dim: int) -> list[Marker]:
+        plan, engine, search = self.plan, self.engine, self.config.search
+        division = divide(self.sides[0].valid, self.sides[1].valid, search.clusters, search.nearest)
+        (trained,) = engine.run("clusters", search_plan.clusters(plan, self.sides, division, dim))
+        self._deal(engine.run("assign", search_plan.assign(plan, self.sides, trained, division, dim)), "members")
+        return engine.run("join", search_plan.join(plan, self.sides, trained.info["groups"], division, dim))
 
     def _emit(self, matched: Marker) -> tuple[MineResult, list[Marker]]:
         plan, engine, config = self.plan, self.engine, self.config
@@ -168,7 +190,9 @@ class MineRun:
         text = yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         if not resolved.exists() or resolved.read_text(encoding="utf-8") != text:
             resolved.write_text(text, encoding="utf-8")
-        write_json(self.folder / "report.json", {"stages": result.report, "machine": _machine()})
+        write_json(
+            self.folder / "report.json", {"stages": result.report, "search": self.choice.facts(), "machine": _machine()}
+        )
         inputs = {
             side.name: [
                 {"path": path, "hash": digest}

@@ -12,6 +12,7 @@ from mining.config import MineConfig
 from mining.corpus import CorpusSpec, file_hash, list_inputs
 from mining.errors import UsageError
 from pipelines.artefacts import Marker, Step
+from pipelines.search_plan import joined
 
 SIDES = ("source", "target")
 #: Keys compared in one bucket of the search for duplicates: 24 bytes each.
@@ -28,6 +29,7 @@ class Side:
     shards: list[Marker] = field(default_factory=list)
     vectors: list[Marker] = field(default_factory=list)
     indexes: list[Marker] = field(default_factory=list)
+    members: list[Marker] = field(default_factory=list)
     lists: list[Marker] = field(default_factory=list)
     runs: list[Marker] = field(default_factory=list)
 
@@ -38,7 +40,7 @@ class Side:
 
     def chunk_files(self, suffix: str) -> dict[str, str]:
         """The chunks' files with this suffix, with hashes, in order."""
-        return _joined(marker.inputs(suffix) for marker in self.read)
+        return joined(marker.inputs(suffix) for marker in self.read)
 
     @property
     def sizes(self) -> list[int]:
@@ -62,7 +64,7 @@ class Side:
 
     def files(self, which: str, suffix: str) -> dict[str, str]:
         """Files of one kind of marker (``dedup``, ``shards``, ``vectors``, ``lists``, …), with hashes."""
-        return _joined(marker.inputs(suffix) for marker in getattr(self, which))
+        return joined(marker.inputs(suffix) for marker in getattr(self, which))
 
     def reasons(self) -> dict[str, int]:
         """Rows that the reader dropped, by reason."""
@@ -73,17 +75,13 @@ class Side:
         return dict(sorted(total.items()))
 
 
-def _joined(parts: Any) -> dict[str, str]:
-    return {path: digest for part in parts for path, digest in part.items()}
-
-
 class Plan:
     """Makes the steps. `threads` is what one step may use."""
 
     def __init__(self, config: MineConfig, folder: Path, threads: int) -> None:
         self.config, self.folder, self.threads = config, folder, threads
 
-    def _step(
+    def step(
         self,
         stage: str,
         name: str,
@@ -92,6 +90,7 @@ class Plan:
         destination: str = "",
         execution: dict[str, Any] | None = None,
     ) -> Step:
+        """A step in this run's folder."""
         return Step(str(self.folder), stage, name, params, inputs, execution or {}, destination)
 
     def read(self, side: str) -> list[Step]:
@@ -104,12 +103,12 @@ class Plan:
         rules = spec.model_dump(exclude={"path"})
         limits = {"rows": self.config.shard.rows, "bytes": self.config.shard.bytes}
         return [
-            self._step(
+            self.step(
                 "read",
                 f"{side}-{number:05d}",
                 {"spec": {**rules, "path": [file.name]}, "name": file.name, **limits},
                 {str(Path(file.path).absolute()): file_hash(file.path)},
-                execution={"path": str(Path(file.path).absolute())},
+                execution={"path": str(Path(file.path).absolute()), "threads": self.threads},
             )
             for number, file in enumerate(files)
         ]
@@ -118,16 +117,16 @@ class Plan:
         """Does the gold standard belong to these corpora?"""
         gold = str(Path(str(self.config.gold)).absolute())
         chunks = {side.name: list(side.chunk_files(".parquet")) for side in sides}
-        inputs = {gold: file_hash(gold), **_joined(side.chunk_files(".parquet") for side in sides)}
-        return [self._step("gold", "gold", {}, inputs, execution={"gold": gold, **chunks})]
+        inputs = {gold: file_hash(gold), **joined(side.chunk_files(".parquet") for side in sides)}
+        return [self.step("gold", "gold", {}, inputs, execution={"gold": gold, **chunks})]
 
     def dedup(self, side: Side) -> list[Step]:
         """One step a bucket of keys."""
         buckets = max(1, -(-sum(chunk["rows"] for chunk in side.chunks) // BUCKET_ROWS))
-        inputs = _joined(side.chunk_files(suffix) for suffix in (".parquet", ".texts.npy", ".ids.npy"))
+        inputs = joined(side.chunk_files(suffix) for suffix in (".parquet", ".texts.npy", ".ids.npy"))
         params = {"side": side.name, "buckets": buckets, "chunks": len(side.chunks)}
         return [
-            self._step("dedup", f"{side.name}-{bucket:05d}", {**params, "bucket": bucket}, inputs)
+            self.step("dedup", f"{side.name}-{bucket:05d}", {**params, "bucket": bucket}, inputs)
             for bucket in range(buckets)
         ]
 
@@ -147,7 +146,7 @@ class Plan:
         chunks = list(side.chunk_files(".parquet").items())
         duplicates = side.files("dedup", ".npy")
         return [
-            self._step(
+            self.step(
                 "shard",
                 f"{side.name}-{number:05d}",
                 {"chunks": group},
@@ -161,7 +160,7 @@ class Plan:
         path = None if self.config.model is None else str(Path(self.config.model).absolute())
         options = self.config.encode.options(side.name)
         return [
-            self._step(
+            self.step(
                 "encode",
                 f"{side.name}-{number:05d}",
                 {"model": model, "rows": shard.info["rows"], "device": self.config.encode.device},
@@ -170,51 +169,6 @@ class Plan:
             )
             for number, shard in enumerate(side.shards)
         ]
-
-    def train_index(self, side: Side, dim: int) -> list[Step]:
-        """One trained, empty index a side."""
-        search = self.config.search
-        params = {"index": search.index, "sample": search.training_rows, "rows": side.rows, "dim": dim}
-        return [self._step("train_index", side.name, params, side.files("vectors", ".npy"))]
-
-    def index(self, side: Side, trained: Marker, dim: int) -> list[Step]:
-        """One index a shard."""
-        return [
-            self._step("index", f"{side.name}-{number:05d}", {"dim": dim}, {**trained.inputs(), **vectors.inputs()})
-            for number, vectors in enumerate(side.vectors)
-        ]
-
-    def search(self, source: Side, target: Side, dim: int) -> list[Step]:
-        """One step a pair of shards."""
-        search = self.config.search
-        params: dict[str, Any] = {"k": search.k, "dim": dim, "method": search.method}
-        if search.method == "faiss":
-            params["parameters"] = search.index_parameters
-        tiles = {"source_tile": search.source_tile, "target_tile": search.target_tile}
-        steps = []
-        for s, t in itertools.product(range(len(source.shards)), range(len(target.shards))):
-            inputs = {**source.vectors[s].inputs(), **target.vectors[t].inputs()}
-            if search.method == "faiss":
-                inputs |= {**source.indexes[s].inputs(), **target.indexes[t].inputs()}
-            first = [source.firsts[s], target.firsts[t]]
-            execution = {"backend": search.backend, "device": search.device, "threads": self.threads, **tiles}
-            name = f"{s:05d}-{t:05d}"
-            steps.append(self._step("search", name, {**params, "first": first}, inputs, execution=execution))
-        return steps
-
-    def merge(self, sides: Sequence[Side], found: Sequence[Marker]) -> list[Step]:
-        """One step a shard of either side: its lists against all shards of the other."""
-        source, target = sides
-        steps = []
-        for side, direction in ((source, "forward"), (target, "backward")):
-            for number, rows in enumerate(side.sizes):
-                width = len(target.shards)
-                parts = found[number * width : (number + 1) * width] if side is source else found[number::width]
-                inputs = _joined(part.inputs(f".{direction}.npy") for part in parts)
-                steps.append(
-                    self._step("merge", f"{side.name}-{number:05d}", {"k": self.config.search.k, "rows": rows}, inputs)
-                )
-        return steps
 
     def score(self, sides: Sequence[Side]) -> list[Step]:
         """One step a shard of either side."""
@@ -232,13 +186,13 @@ class Plan:
                     "other_rows": other.rows,
                 }
                 own = {**side.lists[number].inputs(".lists.npy"), **side.lists[number].inputs(".means.npy")}
-                steps.append(self._step("score", f"{side.name}-{number:05d}", params, {**own, **means}))
+                steps.append(self.step("score", f"{side.name}-{number:05d}", params, {**own, **means}))
         return steps
 
     def match(self, sides: Sequence[Side]) -> list[Step]:
         """One step: the choice is global."""
         params = {"strategy": self.config.strategy, "rows": [side.rows for side in sides]}
-        return [self._step("match", "match", params, _joined(side.files("runs", ".npy") for side in sides))]
+        return [self.step("match", "match", params, joined(side.files("runs", ".npy") for side in sides))]
 
     def _everything(self, sides: Sequence[Side]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
         """Params, inputs and execution of the steps that name rows: they read from all shards and chunks."""
@@ -255,7 +209,7 @@ class Plan:
                 "duplicates": side.files("dedup", ".npy"),
             }
             execution[side.name] = {kind: list(files) for kind, files in kinds.items()}
-            inputs |= _joined(kinds.values())
+            inputs |= joined(kinds.values())
         return params, inputs, execution
 
     def emit(self, sides: Sequence[Side], matched: Marker) -> list[Step]:
@@ -264,10 +218,10 @@ class Plan:
         params |= {"k": self.config.search.k, "margin": self.config.margin}
         inputs |= matched.inputs()
         execution["pairs"] = matched.file(".npy")
-        steps = [self._step("emit", "matched", {**params, "what": "matched"}, inputs, execution=execution)]
+        steps = [self.step("emit", "matched", {**params, "what": "matched"}, inputs, execution=execution)]
         if self.config.candidates or self.config.gold:
             params = {**params, "what": "candidates"}
-            steps.append(self._step("emit", "candidates", params, inputs, destination=".", execution=execution))
+            steps.append(self.step("emit", "candidates", params, inputs, destination=".", execution=execution))
         return steps
 
     def threshold(self, sides: Sequence[Side], emitted: Marker) -> list[Step]:
@@ -276,7 +230,7 @@ class Plan:
         _, inputs, execution = self._everything(sides)
         inputs = {gold: file_hash(gold), **inputs, **emitted.inputs()}
         execution |= {"gold": gold, "matched": emitted.file(".parquet")}
-        return [self._step("threshold", "threshold", {}, inputs, execution=execution)]
+        return [self.step("threshold", "threshold", {}, inputs, execution=execution)]
 
     def output(self, sides: Sequence[Side], matched: Marker, emitted: Marker, threshold: float | None) -> list[Step]:
         """The files for the user."""
@@ -285,13 +239,13 @@ class Plan:
         inputs |= {**matched.inputs(), **emitted.inputs()}
         execution |= {"pairs": matched.file(".npy"), "matched": emitted.file(".parquet")}
         return [
-            self._step("output", what, {**params, "what": what}, inputs, destination=".", execution=execution)
+            self.step("output", what, {**params, "what": what}, inputs, destination=".", execution=execution)
             for what in ("pairs", "dropped")
         ]
 
     def metrics(self, emitted: Sequence[Marker], dropped: Marker, threshold: float | None, facts: Any) -> list[Step]:
         """Counts, and the comparison with gold."""
-        inputs = _joined(marker.inputs() for marker in [*emitted, dropped])
+        inputs = joined(marker.inputs() for marker in [*emitted, dropped])
         execution: dict[str, Any] = {"gold": None}
         if self.config.gold:
             gold = str(Path(self.config.gold).absolute())
@@ -303,4 +257,4 @@ class Plan:
                 "dropped": dropped.file(".parquet"),
             }
         params = {"facts": facts, "threshold": threshold}
-        return [self._step("metrics", "metrics", params, inputs, destination=".", execution=execution)]
+        return [self.step("metrics", "metrics", params, inputs, destination=".", execution=execution)]

@@ -16,6 +16,10 @@ class Progress:
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet)
 
+    def say(self, line: str) -> None:
+        """Show one line."""
+        self.console.print(line, highlight=False, soft_wrap=True)
+
     @contextlib.contextmanager
     def stage(self, label: str, total: int, done: int) -> Iterator[Callable[[float], None]]:
         """A bar over `total` steps of which `done` are finished; yields a function that is told how many more are."""

@@ -43,9 +43,14 @@ class ShardedArray:
         """The entries of `rows` (any shape); `fill` where a row is -1. One pass over each shard that is needed."""
         flat = rows.ravel()
         first = self.parts[0]
+        if len(self.parts) == 1 and flat.min(initial=0) >= 0:
+            return first[flat].reshape(*rows.shape, *first.shape[1:])
         result = np.full((len(flat), *first.shape[1:]), fill, dtype=first.dtype)
-        for part, start, stop in zip(self.parts, self.limits[:-1], self.limits[1:], strict=True):
-            here = np.flatnonzero((flat >= start) & (flat < stop))
-            if len(here):
-                result[here] = part[flat[here] - start]
+        shard = np.searchsorted(self.limits, flat, side="right") - 1
+        # Numbers of shards are small integers, which a stable sort deals out without comparing.
+        order = np.argsort(shard.astype(np.int16 if len(self.parts) < 1 << 15 else np.int64), kind="stable")
+        ends = np.searchsorted(shard[order], np.arange(len(self.parts) + 1)).tolist()
+        for part, start, a, b in zip(self.parts, self.limits, ends, ends[1:], strict=False):
+            if a < b:
+                result[order[a:b]] = part[flat[order[a:b]] - start]
         return result.reshape(*rows.shape, *first.shape[1:])

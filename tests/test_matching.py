@@ -12,6 +12,7 @@ from mining.matching import (
     greedy,
     greedy_reference,
     match,
+    merge_runs,
     sort_candidates,
 )
 
@@ -34,10 +35,10 @@ def pairs(blocks):
 
 
 @given(edges)
-def test_greedy_in_rounds_equals_one_by_one(rows):
+def test_compiled_greedy_equals_one_by_one(rows):
     table = candidates(rows)
     flags = [np.zeros(SIDE, dtype=bool) for _ in range(4)]
-    fast = greedy(table["source"], table["target"], *flags[:2])
+    fast = greedy(table, *flags[:2])
     slow = greedy_reference(table["source"], table["target"], *flags[2:])
     assert fast.tolist() == slow.tolist()
     assert flags[0].tolist() == flags[2].tolist()
@@ -55,6 +56,24 @@ def test_bands_and_runs_never_change_the_pairs(forward, backward, band, parts, s
     once = list(match(whole, strategy, SIDE, SIDE))
     banded = list(match(split, strategy, SIDE, SIDE, band=band))
     assert pairs(once) == pairs(banded)
+
+
+@given(st.lists(edges, max_size=6))
+def test_merged_runs_equal_all_candidates_sorted(lists):
+    runs = [candidates(rows, FORWARD if i % 2 else BACKWARD) for i, rows in enumerate(lists)]
+    expected = sort_candidates(np.concatenate([np.empty(0, CANDIDATE), *runs]))
+    assert merge_runs(runs).tobytes() == expected.tobytes()
+
+
+@given(st.integers(1, 12), st.integers(1, 3), st.sampled_from([FORWARD, BACKWARD]), st.randoms(use_true_random=False))
+def test_best_candidates_are_a_sorted_run(rows, k, direction, chance):
+    neighbours = np.array([[chance.randint(-1, 5) for _ in range(k)] for _ in range(rows)])
+    cosines = np.array([[chance.choice([0.25, 0.5]) for _ in range(k)] for _ in range(rows)], dtype=np.float32)
+    numbers = 3 + 2 * np.arange(rows)
+    run = best_candidates(numbers, neighbours, cosines, np.ones(rows), np.ones((rows, k)), "ratio", direction)
+    assert run.tobytes() == sort_candidates(run).tobytes()
+    ends = "source" if direction == FORWARD else "target"
+    assert sorted(run[ends].tolist()) == numbers[(neighbours >= 0).any(axis=1)].tolist()
 
 
 def test_strategies_on_a_case_by_hand():

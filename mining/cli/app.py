@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from mining.cli import convert, demo, encode, evaluate, mine, prepare, score, train
+from mining.cli import convert, demo, encode, evaluate, mine, plan, prepare, score, train
 from mining.errors import BitextError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("mine")(mine.mine)
+app.command("plan")(plan.plan)
 app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
 app.command("convert")(convert.convert)

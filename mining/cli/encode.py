@@ -80,9 +80,12 @@ def encode(
     _require(data)
     settings = validate(EncodeConfig, data, str(config or "bitext encode"))
     with _shown() as advance:
-        written, reasons = encode_corpus(settings, advance)
+        written, reasons, words = encode_corpus(settings, advance)
     why = "".join(f", {count} {reason}" for reason, count in reasons.items())
     invalid = f"{written.invalid} invalid{' (' + why[2:] + ')' if why else ''}"
+    if words is not None:
+        known = f"{words.looked_up:,} words, {words.hit_rate:.1%} met before"
+        typer.echo(f"{known}; {words.words:,} distinct ones kept in {words.memory / (1 << 20):.0f} MiB", err=True)
     typer.echo(f"{written.rows} rows, {invalid}, dimension {written.dim}, in {settings.out}")
 
 

@@ -48,10 +48,18 @@ def mine(
     strategy: Annotated[str | None, typer.Option(help="max, intersection, forward or backward (max).")] = None,
     threshold: Annotated[str | None, typer.Option(help="A number, tune (on gold) or none.")] = None,
     candidates: Annotated[bool | None, typer.Option(help="Keep all k candidates (kept anyway with gold).")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Search: auto (by rows, see `bitext plan`), exact, clusters or faiss.")
+    ] = None,
+    clusters: Annotated[int | None, typer.Option(help="Number of clusters (by rows).")] = None,
+    nearest: Annotated[int | None, typer.Option(help="Clusters that a row is in (8).")] = None,
     index: Annotated[
-        str | None, typer.Option(help="FAISS factory string, for example IVF256,Flat; else exact.")
+        str | None, typer.Option(help="FAISS factory string, for example IVF256,Flat: search by faiss.")
     ] = None,
     parameters: Annotated[str | None, typer.Option(help="FAISS search parameters (nprobe=8 for IVF).")] = None,
+    rescore: Annotated[
+        int | None, typer.Option(help="How many more than k a FAISS index proposes; their cosines decide (12).")
+    ] = None,
     backend: Annotated[str | None, typer.Option(help="Exact search by torch or faiss (torch).")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda, for encoding and search.")] = None,
     dim: Annotated[int | None, typer.Option(help="Keep only so many of the first dimensions.")] = None,
@@ -94,7 +102,10 @@ def mine(
         "strategy": strategy,
         "threshold": threshold,
         "candidates": candidates,
-        "search.method": "faiss" if index else None,
+        "search.method": method or ("faiss" if index else None),
+        "search.clusters": clusters,
+        "search.nearest": nearest,
+        "search.rescore": rescore,
         "search.index": index,
         "search.parameters": parameters,
         "search.backend": backend,

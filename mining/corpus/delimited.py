@@ -4,37 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mining.corpus.lines import FaultyLine, read_lines
+from mining.corpus.lines import FaultyLine, Line, read_lines
 from mining.corpus.rows import Row, bad_row, dropped, generated_id, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules
 
 
 def read_tsv(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
     """Rows of one TSV file; the id comes from the column `spec.id`, by default ``id`` if such a column is declared."""
-    reader = _TsvReader(spec, file, layout)
-    name, max_chars, width = file.name, spec.max_chars, len(reader.columns)
-    places, id_place, extra_places = reader.text_places, reader.id_place, reader.extra_places
-    text_place = places[0] if len(places) == 1 else None
-    for first, lines in read_lines(file.path, spec.invalid_utf8, max_chars):
-        for number, line in enumerate(lines, first):
-            if isinstance(line, FaultyLine):
-                yield reader.faulty(number, line)
-                continue
-            cells = line.split("\t")
-            if len(cells) != width:
-                yield reader.misshapen(number, line, cells)
-                continue
-            row_id = f"{name}:{number}" if id_place is None else cells[id_place]
-            if not row_id or row_id.isspace():
-                yield reader.without_id(number, line, cells)
-                continue
-            texts = (cells[text_place],) if text_place is not None else tuple([cells[place] for place in places])
-            extra = tuple([cells[place] for place in extra_places]) if extra_places else ()
-            yield make_row(row_id, texts, name, number, max_chars, extra)
+    reader = TsvReader(spec, file, layout)
+    for first, lines in read_lines(file.path, spec.invalid_utf8, spec.max_chars):
+        yield from reader.rows(first, lines)
 
 
-class _TsvReader:
-    """The places of the columns, and what becomes of the lines that do not have the declared form."""
+class TsvReader:
+    """The places of the columns, and what becomes of each line: also of those without the declared form."""
 
     def __init__(self, spec: RowRules, file: InputFile, layout: Layout) -> None:
         self.spec = spec
@@ -44,6 +27,27 @@ class _TsvReader:
         self.extra_places = [self.columns.index(field) for field in layout.extra]
         id_name = spec.id if spec.id is not None else "id"
         self.id_place = self.columns.index(id_name) if id_name in self.columns else None
+
+    def rows(self, first: int, lines: list[Line]) -> Iterator[Row]:
+        """The rows of consecutive lines, the first of which has that number."""
+        name, max_chars, width = self.file.name, self.spec.max_chars, len(self.columns)
+        places, id_place, extra_places = self.text_places, self.id_place, self.extra_places
+        text_place = places[0] if len(places) == 1 else None
+        for number, line in enumerate(lines, first):
+            if isinstance(line, FaultyLine):
+                yield self.faulty(number, line)
+                continue
+            cells = line.split("\t")
+            if len(cells) != width:
+                yield self.misshapen(number, line, cells)
+                continue
+            row_id = f"{name}:{number}" if id_place is None else cells[id_place]
+            if not row_id or row_id.isspace():
+                yield self.without_id(number, line, cells)
+                continue
+            texts = (cells[text_place],) if text_place is not None else tuple([cells[place] for place in places])
+            extra = tuple([cells[place] for place in extra_places]) if extra_places else ()
+            yield make_row(row_id, texts, name, number, max_chars, extra)
 
     def previews(self, cells: list[str]) -> tuple[str, ...]:
         return tuple(cells[place] if place < len(cells) else "" for place in self.text_places)

@@ -47,13 +47,45 @@ def read_lines(path: str, policy: Policy, max_chars: int) -> Iterator[tuple[int,
     Memory is bounded by a block of about 1 MiB and a line of ``line_limit(max_chars)`` bytes. Raises InputError, with
     path and line, for a truncated or corrupt compressed file and, if `policy` is ``strict``, for invalid UTF-8.
     """
+    for first, block in read_blocks(path, policy, max_chars, whole=False):
+        if not isinstance(block, bytes):
+            yield first, block
+
+
+def read_blocks(
+    path: str, policy: Policy, max_chars: int, whole: bool = True
+) -> Iterator[tuple[int, bytes | list[Line]]]:
+    r"""The blocks of `read_lines`; those of valid UTF-8 and lines of bearable length as they are, if `whole`.
+
+    Such a block is the bytes of its lines, each but the last with its ``\n``; nothing is stripped.
+    """
     decoder = _LineDecoder(path, policy, line_limit(max_chars))
     try:
         for block in _blocks(path, decoder.limit):
             first = decoder.number
-            yield first, decoder.decode(block)
+            if whole and isinstance(block, bytes) and len(block) <= decoder.limit and is_utf8(block):
+                decoder.number += block.count(b"\n") + 1
+                yield first, block
+            else:
+                yield first, decoder.decode(block)
     except BrokenStreamError as error:
         raise InputError(f"{path}, after line {decoder.number - 1}: {error.problem}") from None
+
+
+def is_utf8(block: bytes) -> bool:
+    """Whether the bytes are UTF-8."""
+    if block.isascii():
+        return True
+    try:
+        block.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def split_lines(block: bytes) -> list[Line]:
+    """The lines of a whole block of `read_blocks`, as `read_lines` gives them."""
+    return [line.removesuffix("\r") for line in block.decode("utf-8").split("\n")]
 
 
 def numbered_lines(path: str, policy: Policy, max_chars: int) -> Iterator[tuple[int, Line]]:

@@ -19,19 +19,23 @@ def read_text(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
 
 
 def _read_single(spec: RowRules, file: InputFile) -> Iterator[Row]:
-    name, max_chars = file.name, spec.max_chars
-    for first, lines in read_lines(file.path, spec.invalid_utf8, max_chars):
-        for number, line in enumerate(lines, first):
-            row_id = f"{name}:{number}"
-            # Written out, not through make_row: this loop runs a million times a second or so.
-            if isinstance(line, FaultyLine):
-                yield dropped(row_id, (line.head,), name, number, line.reason)
-            elif len(line) > max_chars:
-                yield dropped(row_id, (line,), name, number, TOO_LONG)
-            elif not line or line.isspace():
-                yield dropped(row_id, (line,), name, number, BLANK)
-            else:
-                yield Row(row_id, (line,), name, number, None)
+    for first, lines in read_lines(file.path, spec.invalid_utf8, spec.max_chars):
+        yield from line_rows(file.name, spec.max_chars, first, lines)
+
+
+def line_rows(name: str, max_chars: int, first: int, lines: list[Line]) -> Iterator[Row]:
+    """The rows of consecutive lines of the file `name`, the first of which has that number."""
+    for number, line in enumerate(lines, first):
+        row_id = f"{name}:{number}"
+        # Written out, not through make_row: this loop runs a million times a second or so.
+        if isinstance(line, FaultyLine):
+            yield dropped(row_id, (line.head,), name, number, line.reason)
+        elif len(line) > max_chars:
+            yield dropped(row_id, (line,), name, number, TOO_LONG)
+        elif not line or line.isspace():
+            yield dropped(row_id, (line,), name, number, BLANK)
+        else:
+            yield Row(row_id, (line,), name, number, None)
 
 
 def _read_aligned(spec: RowRules, file: InputFile, target_path: str) -> Iterator[Row]:

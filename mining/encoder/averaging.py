@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from mining.encoder.pieces import Pieces
+from mining.encoder.words.sums import unit_rows_of
 
 
 def bag_sums(table: torch.Tensor, ids: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
@@ -22,15 +23,13 @@ def bag_sums(table: torch.Tensor, ids: torch.Tensor, offsets: torch.Tensor) -> t
 def unit_rows(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of length one, and which rows have a direction at all.
 
-    `sums` (n, dim) float32. The norm is accumulated in float64 row by row, so a row's bytes depend on that row only.
-    Returns (n, dim) float32 and (n,) bool; rows of norm zero (or not finite) stay zero and are invalid.
+    `sums` (n, dim) float32. The norm is accumulated in float64 in a fixed order (`words.sums`), so a row's bytes depend
+    on that row only. Returns (n, dim) float32 and (n,) bool; rows of norm zero (or not finite) stay zero and are
+    invalid.
     """
-    wide = sums.astype(np.float64)
-    norms = np.sqrt(np.add.reduce(wide * wide, axis=1))
-    valid = np.isfinite(norms) & (norms > 0)
-    wide /= np.where(valid, norms, 1.0)[:, None]
-    wide[~valid] = 0.0
-    return wide.astype(np.float32), valid
+    rows, valid = np.array(sums, np.float32, order="C"), np.empty(len(sums), bool)
+    unit_rows_of(rows, 0, len(rows), valid)
+    return rows, valid
 
 
 def row_gradient(bags: Pieces, by_sum: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

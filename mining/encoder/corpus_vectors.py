@@ -14,6 +14,7 @@ from mining.encoder.base import Encoder
 from mining.encoder.load import load_encoder
 from mining.encoder.stored import TableType
 from mining.encoder.vector_file import Block, Written, check_target, write_vectors
+from mining.encoder.words import WORD_MEMORY, WordStatistics
 from mining.errors import InputError, UsageError
 from mining.settings import Settings
 
@@ -40,6 +41,8 @@ class EncodeConfig(Settings):
     """of the texts; needed for a model whose languages have parameters of their own"""
     threads: int = Field(default=0, ge=0)
     device: str = "cpu"
+    word_memory: int = Field(default=WORD_MEMORY >> 20, ge=0)
+    """MiB for the words that were met before; less is slower, the vectors stay the same"""
 
 
 class Encoded(NamedTuple):
@@ -47,6 +50,8 @@ class Encoded(NamedTuple):
 
     written: Written
     reasons: dict[str, int]
+    words: WordStatistics | None
+    """how often a word had been met before; None for a model that is not applied word by word"""
 
 
 def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = None) -> Encoded:
@@ -62,7 +67,12 @@ def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = 
     check_target(target, config.dtype)
     list_inputs(config.input)
     encoder = load_encoder(
-        config.model, config.device, dim=config.dim, dtype=config.table_dtype, language=config.language
+        config.model,
+        config.device,
+        dim=config.dim,
+        dtype=config.table_dtype,
+        language=config.language,
+        word_memory=config.word_memory << 20,
     )
     reasons: Counter[str] = Counter()
     blocks = _encoded(encoder, read_rows(config.input), config.threads, reasons)
@@ -73,7 +83,7 @@ def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = 
         model_hash=encoder.hash,
         dtype=config.dtype,
     )
-    return Encoded(written, dict(sorted(reasons.items())))
+    return Encoded(written, dict(sorted(reasons.items())), encoder.statistics)
 
 
 def _encoded(encoder: Encoder, rows: Iterable[Row], threads: int, reasons: Counter[str]) -> Iterator[Block]:

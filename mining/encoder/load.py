@@ -16,6 +16,7 @@ from mining.encoder.networks.average import BIAS
 from mining.encoder.shipped import shipped_model
 from mining.encoder.stored import StoredNetwork, StoredTable, check_type
 from mining.encoder.units import Unit
+from mining.encoder.words import WORD_MEMORY
 from mining.errors import UsageError
 
 
@@ -26,12 +27,14 @@ def load_encoder(
     dim: int | None = None,
     dtype: str = "float32",
     language: str | None = None,
+    word_memory: int = WORD_MEMORY,
 ) -> SentenceEncoder:
     """Load a model folder onto `device` ("cpu", "cuda", "cuda:1"); None is the model that ships with the package.
 
     `dim` keeps the first dimensions only, brought back to length one (Kusupati et al. 2022). `dtype` float16 or int8
     keeps the tables as small as that in memory. `language` is needed for a model whose languages have parameters of
-    their own, and not looked at otherwise. An encoder whose vectors differ by these options has another ``hash``.
+    their own, and not looked at otherwise. `word_memory`: bytes for the words that the encoder has met; it changes
+    speed only. An encoder whose vectors differ by these options has another ``hash``.
 
     Raises UsageError when the folder or a file is missing, truncated, or does not fit the others, and for an option
     that does not fit the model.
@@ -58,7 +61,8 @@ def load_encoder(
         units = [unit for unit in units if unit.kind in tables]
     tables = {name: table.to(target) for name, table in tables.items()}
     weights = {name: weight.to(target) for name, weight in weights.items()}
-    return SentenceEncoder(_network(settings, tables, weights), units, config["hash"] + suffix, config, dim=dim)
+    network, name = _network(settings, tables, weights), config["hash"] + suffix
+    return SentenceEncoder(network, units, name, config, dim=dim, word_memory=word_memory)
 
 
 def _network(

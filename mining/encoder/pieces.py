@@ -70,17 +70,13 @@ class PieceTokenizer:
         self._processor.LoadFromSerializedProto(model)
         self.size: int = self._processor.get_piece_size()
         self.unknown: int = self._processor.unk_id()
-        boundary = self._processor.piece_to_id(WORD_BOUNDARY)
-        self._boundary = boundary if boundary != self.unknown else -1
+        boundary: int = self._processor.piece_to_id(WORD_BOUNDARY)
+        self.boundary = boundary if boundary != self.unknown else -1
 
     def __call__(self, texts: Sequence[str], threads: int = 0) -> Pieces:
         """Piece ids of `texts`; raises TypeError when an element is no ``str``. Lone surrogates are read as ``?``."""
         check_texts(texts)
-        lists = self._encode(list(texts), resolve_threads(threads))
-        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
-        ids = np.fromiter(itertools.chain.from_iterable(lists), np.int32, int(offsets[-1]))
-        return self._drop_unknown(Pieces(ids, offsets))
+        return self._drop_unknown(self.all_pieces(list(texts), threads))
 
     def files(self) -> dict[str, bytes]:
         """``sentencepiece.model``."""
@@ -89,6 +85,13 @@ class PieceTokenizer:
     def settings(self) -> dict[str, Any]:
         """Nothing: the sentencepiece model says all."""
         return {}
+
+    def all_pieces(self, texts: list[str], threads: int = 0) -> Pieces:
+        """The pieces of `texts` as sentencepiece finds them, every unknown one among them."""
+        lists = self._encode(texts, resolve_threads(threads))
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        return Pieces(np.fromiter(itertools.chain.from_iterable(lists), np.int32, int(offsets[-1])), offsets)
 
     def _encode(self, texts: list[str], threads: int) -> list[list[int]]:
         if not texts:
@@ -108,7 +111,7 @@ class PieceTokenizer:
         if known.all():
             return pieces
         owner = np.repeat(np.arange(len(pieces.offsets) - 1), pieces.lengths)
-        content = np.bincount(owner[known & (pieces.ids != self._boundary)], minlength=len(pieces.offsets) - 1)
+        content = np.bincount(owner[known & (pieces.ids != self.boundary)], minlength=len(pieces.offsets) - 1)
         unknown_only = (content == 0) & (np.bincount(owner[~known], minlength=len(content)) > 0)
         # Of a text of unknown pieces only, the first unknown piece stands for the text.
         first = np.zeros(len(known), bool)

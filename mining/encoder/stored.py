@@ -96,6 +96,7 @@ class StoredNetwork:
         """`settings` and `weights` as for `build_network`; `tables` in the order of the units; `dim` of a vector."""
         self.tables, self.weights, self.dim = dict(tables), dict(weights), dim
         self._settings = dict(settings)
+        self.kind: str = settings["kind"]
 
     def vectors(self, units: Sequence[Pieces]) -> np.ndarray:
         """Vectors (n, dim) float32 as `Network.vectors` gives them."""

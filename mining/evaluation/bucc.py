@@ -15,27 +15,30 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mining.errors import InputError
 from mining.evaluation.gold import Gold, KnownIds, check_known
+from mining.evaluation.ids import IdIndex
 from mining.evaluation.tables import (
+    SIDES,
     GoldRanks,
     Ledger,
     PairIndex,
     TableSource,
     gold_ranks,
-    positions,
     read_ledger,
 )
 from mining.evaluation.threshold import best_threshold, precision_recall_f1
 
 EXAMPLES = 5
-#: Ledger reasons that concern a pair, not a row: the row was encoded and searched.
-PAIR_REASONS = frozenset({"unmatched", "below_threshold"})
+#: These two reasons of the ledger concern a pair, not a row: the row was encoded and searched.
+UNMATCHED = "unmatched"
 NOT_NEIGHBOURS = "not_neighbours"
 NOT_SELECTED = "not_selected"
 NOT_IN_PAIRS = "not_in_pairs"
 BELOW_THRESHOLD = "below_threshold"
+_PAIR_REASONS = pa.array([UNMATCHED, BELOW_THRESHOLD], pa.large_string())
 #: Misses that another matching or threshold could have avoided (or for which nothing says that none could).
 REACHABLE = frozenset({BELOW_THRESHOLD, NOT_SELECTED, NOT_IN_PAIRS})
 
@@ -44,61 +47,66 @@ REACHABLE = frozenset({BELOW_THRESHOLD, NOT_SELECTED, NOT_IN_PAIRS})
 class KeptGold:
     """Distinct gold pairs after every duplicate id gave way to the id that was kept.
 
-    `source` and `target` are the kept ids, `example` the first ids of the gold file that led there, `domain` the
-    domains of all of them; one entry a pair.
+    `source` and `target` (g,) are the kept ids and `index` finds these pairs; `first` (g,) int64 are the entries of the
+    gold standard that led there first, and `number` tells for each entry of the gold standard which of the g pairs it
+    is.
     """
 
-    source: list[str]
-    target: list[str]
-    example: list[tuple[str, str]]
-    domain: list[list[str]] | None
+    source: pa.Array
+    target: pa.Array
+    index: PairIndex
+    first: np.ndarray
+    number: np.ndarray
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.first)
 
 
 def keep_gold(gold: Gold, ledger: Ledger) -> KeptGold:
     """Map the gold ids through the ledger's kept ids and merge the pairs that become equal."""
-    examples: dict[tuple[str, str], tuple[str, str]] = {}
-    domains: dict[tuple[str, str], dict[str, None]] = {}
-    for i, ids in enumerate(zip(gold.source, gold.target, strict=True)):
-        kept = (ledger.resolve("source", ids[0]), ledger.resolve("target", ids[1]))
-        examples.setdefault(kept, ids)
-        if gold.domain is not None:
-            domains.setdefault(kept, {})[gold.domain[i]] = None
-    return KeptGold(
-        source=[source for source, _ in examples],
-        target=[target for _, target in examples],
-        example=list(examples.values()),
-        domain=[list(names) for names in domains.values()] if gold.domain is not None else None,
-    )
+    sources, source = _kept(gold.source_index, ledger, "source")
+    targets, target = _kept(gold.target_index, ledger, "target")
+    keys = source * max(len(targets), 1) + target
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    first = first[order].astype(np.int64)
+    pairs = np.stack([source[first], target[first]])
+    ids = sources.ids.take(pa.array(pairs[0])), targets.ids.take(pa.array(pairs[1]))
+    return KeptGold(*ids, PairIndex(sources, targets, pairs), first, place[group])
+
+
+def _kept(index: IdIndex, ledger: Ledger, side: str) -> tuple[IdIndex, np.ndarray]:
+    """The index of the kept ids, and the place (n,) int64 of the one that stands for each gold id."""
+    if not ledger.kept[side]:
+        return index, index.codes
+    kept = IdIndex(ledger.resolve(side, index.ids))
+    return kept, kept.codes[index.codes]
 
 
 @dataclass(frozen=True)
 class ScoredPairs:
     """The distinct mined pairs: `score` (n,) float64, `gold` (n,) int64 the number of the gold pair or -1.
 
-    `source` and `target` (n,) are positions in `source_ids` and `target_ids`. `rows` counts the rows of the table.
+    `source` and `target` (n,) are places in the indexes `source_ids` and `target_ids`. `rows` counts the rows of the
+    table.
     """
 
     score: np.ndarray
     gold: np.ndarray
     source: np.ndarray
     target: np.ndarray
-    source_ids: pa.Array
-    target_ids: pa.Array
+    source_ids: IdIndex
+    target_ids: IdIndex
     rows: int
 
 
-def _codes(pairs: pa.Table, name: str) -> tuple[np.ndarray, pa.Array]:
+def _index(pairs: pa.Table, name: str) -> IdIndex:
     column = pairs.column(name)
     if column.null_count:
         raise InputError(f"the mined pairs: {column.null_count} rows have no {name}: every pair needs both ids")
-    encoded = column.cast(pa.large_string()).dictionary_encode().unify_dictionaries()
-    if not encoded.num_chunks:
-        return np.empty(0, dtype=np.int64), pa.array([], pa.large_string())
-    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
-    return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary
+    return IdIndex(column)
 
 
 def score_pairs(pairs: pa.Table, kept: KeptGold) -> ScoredPairs:
@@ -117,17 +125,14 @@ def score_pairs(pairs: pa.Table, kept: KeptGold) -> ScoredPairs:
         raise InputError(
             f"the mined pairs: row {faulty[0] + 1} has no score ({len(faulty)} such rows): score all pairs"
         )
-    source, source_ids = _codes(pairs, "source_id")
-    target, target_ids = _codes(pairs, "target_id")
+    sources, targets = _index(pairs, "source_id"), _index(pairs, "target_id")
     falling = np.argsort(-score, kind="stable")
-    keys = source * max(len(target_ids), 1) + target
+    keys = sources.codes * max(len(targets), 1) + targets.codes
     distinct = np.sort(falling[np.unique(keys[falling], return_index=True)[1]])
-    source, target = source[distinct], target[distinct]
-    index = PairIndex(kept.source, kept.target)
-    number = index.find(
-        positions(source_ids, index.source_ids)[source], positions(target_ids, index.target_ids)[target]
-    )
-    return ScoredPairs(score[distinct], number, source, target, source_ids, target_ids, len(score))
+    source, target = sources.codes[distinct], targets.codes[distinct]
+    index = kept.index
+    number = index.find(index.source.find(sources.ids)[source], index.target.find(targets.ids)[target])
+    return ScoredPairs(score[distinct], number, source, target, sources, targets, len(score))
 
 
 @dataclass(frozen=True)
@@ -159,80 +164,81 @@ class BuccResult:
         }
 
 
-def _miss_reason(i: int, kept: KeptGold, ledger: Ledger, in_pairs: bool, ranks: GoldRanks | None) -> str:
-    if in_pairs:
-        return BELOW_THRESHOLD
-    dropped = [ledger.reason[s].get(ids[i]) for s, ids in (("source", kept.source), ("target", kept.target))]
-    for side, reason in zip(("source", "target"), dropped, strict=True):
-        if reason is not None and reason not in PAIR_REASONS:
-            return f"{side}_{reason}"
+def _miss_reasons(kept: KeptGold, ledger: Ledger, in_pairs: np.ndarray, ranks: GoldRanks | None) -> pa.Array:
+    """Why each gold pair (g,) would be missed, should it be."""
+    dropped = [ledger.reasons(side, ids) for side, ids in zip(SIDES, (kept.source, kept.target), strict=True)]
+    on_row = [pc.invert(pc.is_in(pc.fill_null(d, UNMATCHED), value_set=_PAIR_REASONS)) for d in dropped]
     if ranks is None:
-        return NOT_IN_PAIRS
-    if not ranks.listed[i]:
-        return NOT_NEIGHBOURS
-    # Both rows lost their own best pair to the run's threshold, and this one scores no higher than those.
-    return BELOW_THRESHOLD if dropped == [BELOW_THRESHOLD, BELOW_THRESHOLD] else NOT_SELECTED
+        other = pa.scalar(NOT_IN_PAIRS)
+    else:
+        # Both rows lost their own best pair to the run's threshold, and this one scores no higher than those.
+        below = pc.and_(*(pc.fill_null(pc.equal(d, BELOW_THRESHOLD), False) for d in dropped))
+        chosen = pc.if_else(below, BELOW_THRESHOLD, NOT_SELECTED)
+        other = pc.if_else(pa.array(ranks.listed), chosen, NOT_NEIGHBOURS)
+    for side, reason, row in reversed(list(zip(SIDES, dropped, on_row, strict=True))):
+        named = pc.binary_join_element_wise(side, reason.cast(pa.string()), "_")
+        other = pc.if_else(row, named, other)
+    return pc.if_else(pa.array(in_pairs), BELOW_THRESHOLD, other)
 
 
 def _missed(
-    kept: KeptGold, ledger: Ledger, in_pairs: np.ndarray, found: np.ndarray, ranks: GoldRanks | None
+    gold: Gold, kept: KeptGold, ledger: Ledger, in_pairs: np.ndarray, found: np.ndarray, ranks: GoldRanks | None
 ) -> dict[str, dict[str, Any]]:
-    report: dict[str, dict[str, Any]] = {}
-    for i in np.flatnonzero(~found).tolist():
-        reason = _miss_reason(i, kept, ledger, bool(in_pairs[i]), ranks)
-        entry = report.setdefault(reason, {"count": 0, "examples": []})
-        entry["count"] += 1
-        if len(entry["examples"]) < EXAMPLES:
-            entry["examples"].append(list(kept.example[i]))
+    missed = np.flatnonzero(~found)
+    reasons = _miss_reasons(kept, ledger, in_pairs, ranks).take(pa.array(missed)).dictionary_encode()
+    codes = reasons.indices.to_numpy(zero_copy_only=False)
+    report = {}
+    for code, reason in enumerate(reasons.dictionary.to_pylist()):
+        entries = kept.first[missed[codes == code]]
+        examples = [[gold.source[i], gold.target[i]] for i in entries[:EXAMPLES].tolist()]
+        report[reason] = {"count": len(entries), "examples": examples}
     return dict(sorted(report.items()))
 
 
-def _domains(kept: KeptGold, found: np.ndarray) -> dict[str, dict[str, Any]] | None:
-    if kept.domain is None:
+def _domains(gold: Gold, kept: KeptGold, found: np.ndarray) -> dict[str, dict[str, Any]] | None:
+    """Recall of each domain; a pair that stands in several counts in each of them."""
+    if gold.domain is None:
         return None
-    totals: dict[str, list[int]] = {}
-    for hit, names in zip(found.tolist(), kept.domain, strict=True):
-        for name in names:
-            count = totals.setdefault(name, [0, 0])
-            count[0] += 1
-            count[1] += hit
-    return {
-        name: {"correct": hits, "gold": total, "recall": round(hits / total, 6)}
-        for name, (total, hits) in sorted(totals.items())
+    names = IdIndex(gold.domain)
+    distinct = np.unique(kept.number * len(names) + names.codes)
+    totals = np.bincount(distinct % len(names), minlength=len(names)).tolist()
+    hits = np.bincount(distinct % len(names), weights=found[distinct // len(names)], minlength=len(names)).tolist()
+    report = {
+        name: {"correct": int(hit), "gold": total, "recall": round(int(hit) / total, 6)}
+        for name, total, hit in zip(names.ids.to_pylist(), totals, hits, strict=True)
     }
+    return dict(sorted(report.items()))
 
 
-def _seen(gold: Gold, ledger: Ledger, scored: ScoredPairs, ranks: GoldRanks | None) -> dict[str, list[bool]]:
-    """For each distinct gold id of a side: does it occur in pairs, candidates or the drop ledger?"""
+def _seen(gold: Gold, kept: KeptGold, ledger: Ledger, scored: ScoredPairs, ranks: GoldRanks | None) -> dict[str, Any]:
+    """For each distinct gold id of a side, (n,) bool: does it occur in pairs, candidates or the drop ledger?"""
     seen = {}
-    for side, ids, mined in (("source", gold.source, scored.source_ids), ("target", gold.target, scored.target_ids)):
-        distinct = list(dict.fromkeys(ids))
-        kept = pa.array([ledger.resolve(side, i) for i in distinct], pa.large_string())
-        mined_mask = positions(kept, mined) >= 0
-        listed = getattr(ranks, f"seen_{side}") if ranks is not None else set()
-        seen[side] = [
-            bool(here) or k in listed or i in ledger.kept[side] or i in ledger.reason[side]
-            for i, k, here in zip(distinct, kept.to_pylist(), mined_mask, strict=True)
-        ]
+    for side, mined in (("source", scored.source_ids), ("target", scored.target_ids)):
+        distinct = getattr(gold, f"{side}_index").ids
+        resolved = ledger.resolve(side, distinct)
+        mask = (mined.find(resolved) >= 0) | ledger.holds(side, distinct)
+        if ranks is not None:
+            mask |= getattr(ranks, f"seen_{side}")[getattr(kept.index, side).find(resolved)]
+        seen[side] = mask
     return seen
 
 
-def _coverage(gold: Gold, ledger: Ledger, scored: ScoredPairs, ranks: GoldRanks | None) -> list[str]:
+def _coverage(gold: Gold, kept: KeptGold, ledger: Ledger, scored: ScoredPairs, ranks: GoldRanks | None) -> list[str]:
     """Warn when most gold ids are unknown to the run; raises InputError when all ids of a side are."""
     if not scored.rows:
         return ["the file of pairs holds no pairs: nothing was extracted"]
-    seen = _seen(gold, ledger, scored, ranks)
+    seen = _seen(gold, kept, ledger, scored, ranks)
     mend = "give the gold file of this corpus and check that ids, not line numbers, stand in both"
     for side, ids, mined in (("source", gold.source, scored.target_ids), ("target", gold.target, scored.source_ids)):
-        if ids and not any(seen[side]):
-            swapped = bool((positions(pa.array(ids, pa.large_string()), mined) >= 0).any())
+        if ids and not seen[side].any():
+            swapped = bool((mined.find(ids) >= 0).any())
             raise InputError(
                 f"{gold.path}: none of the {len(seen[side])} {side} ids occurs in the mined pairs, for example "
                 f"'{ids[0]}' (line {gold.line[0]}): "
                 + ("exchange its two columns, they are the other way round" if swapped else mend)
             )
     total = len(seen["source"]) + len(seen["target"])
-    unseen = total - sum(seen["source"]) - sum(seen["target"])
+    unseen = total - int(seen["source"].sum()) - int(seen["target"].sum())
     if 2 * unseen <= total:
         return []
     return [
@@ -263,12 +269,12 @@ def evaluate_pairs(
     1.05
     """
     check_known(gold, known_source, known_target)
-    ledger = read_ledger(dropped, gold.source, gold.target)
+    ledger = read_ledger(dropped, gold.source_index, gold.target_index)
     kept = keep_gold(gold, ledger)
     scored = score_pairs(pairs, kept)
-    ranks = gold_ranks(candidates, kept.source, kept.target) if candidates is not None else None
+    ranks = gold_ranks(candidates, kept.index) if candidates is not None else None
     covered_by_corpus = known_source is not None and known_target is not None
-    warnings = [] if covered_by_corpus else _coverage(gold, ledger, scored, ranks)
+    warnings = [] if covered_by_corpus else _coverage(gold, kept, ledger, scored, ranks)
     limit = threshold if threshold != "tune" else best_threshold(scored.score, scored.gold >= 0, len(kept)).threshold
     return _result(gold, kept, ledger, scored, ranks, limit, threshold, warnings)
 
@@ -288,7 +294,7 @@ def _result(
     in_pairs, found = np.zeros(len(kept), dtype=bool), np.zeros(len(kept), dtype=bool)
     in_pairs[scored.gold[is_gold]] = True
     found[scored.gold[is_gold & extracted]] = True
-    missed = _missed(kept, ledger, in_pairs, found, ranks)
+    missed = _missed(gold, kept, ledger, in_pairs, found, ranks)
     counts = {
         "correct": int(found.sum()),
         "extracted": int(extracted.sum()),
@@ -310,6 +316,6 @@ def _result(
         counts=counts,
         missed=missed,
         recall_at=ranks.recall_at() if ranks is not None else None,
-        domains=_domains(kept, found),
+        domains=_domains(gold, kept, found),
         warnings=warnings if in_pairs.any() or not scored.rows else [*warnings, "no mined pair is a gold pair"],
     )

@@ -11,7 +11,7 @@ import pyarrow as pa
 from mining.errors import UsageError
 from mining.evaluation.bucc import KeptGold, ScoredPairs, keep_gold, score_pairs
 from mining.evaluation.gold import Gold
-from mining.evaluation.tables import TableSource, id_array, read_ledger
+from mining.evaluation.tables import TableSource, read_ledger
 from mining.evaluation.threshold import best_threshold, precision_recall_f1
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -101,10 +101,10 @@ def assign_folds(kept: KeptGold, scored: ScoredPairs, folds: int) -> tuple[np.nd
     Gold pairs are dealt out in the order of a hash of their ids, so that folds differ by at most one pair; a mined
     pair that is gold goes with it, any other goes by the hash of its own ids.
     """
-    gold_hash = hash_pairs(hash_ids(id_array(kept.source)), hash_ids(id_array(kept.target)))
+    gold_hash = hash_pairs(hash_ids(kept.source), hash_ids(kept.target))
     gold_fold = np.empty(len(kept), dtype=np.int64)
     gold_fold[np.argsort(gold_hash, kind="stable")] = np.arange(len(kept)) % folds
-    mined = hash_pairs(hash_ids(scored.source_ids)[scored.source], hash_ids(scored.target_ids)[scored.target])
+    mined = hash_pairs(hash_ids(scored.source_ids.ids)[scored.source], hash_ids(scored.target_ids.ids)[scored.target])
     mined_fold = (mined % np.uint64(folds)).astype(np.int64)
     is_gold = scored.gold >= 0
     mined_fold[is_gold] = gold_fold[scored.gold[is_gold]]
@@ -117,7 +117,7 @@ def cross_validate(pairs: pa.Table, gold: Gold, dropped: TableSource | None = No
     Arguments as for `evaluate_pairs`. Raises UsageError when there are fewer than two folds or more folds than gold
     pairs.
     """
-    kept = keep_gold(gold, read_ledger(dropped, gold.source, gold.target))
+    kept = keep_gold(gold, read_ledger(dropped, gold.source_index, gold.target_index))
     if not 2 <= folds <= len(kept):
         raise UsageError(
             f"--folds {folds}: {gold.path} has {len(kept)} distinct gold pairs: use 2 to {len(kept)} folds"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mining.corpus.cells import find_cells, strings
+from mining.corpus.lines import FaultyLine, Line, read_blocks, split_lines
 from mining.errors import InputError, UsageError
+from mining.evaluation.ids import IdIndex
 
 #: Ids of a corpus: a collection or array of strings, or a function that says for a list of ids which it knows.
 KnownIds: TypeAlias = Collection[str] | np.ndarray | pa.Array | pa.ChunkedArray | Callable[[list[str]], Sequence[bool]]
@@ -38,47 +42,121 @@ class Gold:
     def __len__(self) -> int:
         return len(self.source)
 
+    @functools.cached_property
+    def source_index(self) -> IdIndex:
+        """The index of the source ids; its codes are those of the pairs."""
+        return IdIndex(self.source)
+
+    @functools.cached_property
+    def target_index(self) -> IdIndex:
+        """The index of the target ids; its codes are those of the pairs."""
+        return IdIndex(self.target)
+
     @classmethod
     def from_rows(cls, rows: Iterable[tuple[int, Sequence[str]]], path: str = "gold") -> Gold:
         """Build a gold standard from (line, (source id, target id[, domain])) rows; the first of equal pairs stays."""
-        seen: dict[tuple[str, str], tuple[int, str | None]] = {}
-        total = 0
-        for line, fields in rows:
-            total += 1
-            seen.setdefault((fields[0], fields[1]), (line, fields[2] if len(fields) == 3 else None))
-        domains = [domain for _, domain in seen.values()]
-        return cls(
-            path=path,
-            source=[source for source, _ in seen],
-            target=[target for _, target in seen],
-            line=[line for line, _ in seen.values()],
-            domain=[d for d in domains if d is not None] if domains and None not in domains else None,
-            rows=total,
-            repeated=total - len(seen),
-        )
+        return cls._from_columns([_columns(rows)], path)
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[Sequence[str]], path: str = "gold") -> Gold:
         """Build a gold standard from (source id, target id[, domain]) tuples."""
         return cls.from_rows(enumerate(pairs, start=1), path)
 
+    @classmethod
+    def _from_columns(cls, parts: list[_Columns], path: str) -> Gold:
+        lines = np.concatenate([part.lines for part in parts])
+        source, target, domain = (pa.concat_arrays([part[i] for part in parts]) for i in (1, 2, 3))
+        sources, targets = IdIndex(source), IdIndex(target)
+        _, first = np.unique(sources.codes * max(len(targets), 1) + targets.codes, return_index=True)
+        first.sort()
+        chosen = pa.array(first)
+        domains = domain.take(chosen)
+        gold = cls(
+            path=path,
+            source=source.take(chosen).to_pylist(),
+            target=target.take(chosen).to_pylist(),
+            line=lines[first].tolist(),
+            domain=domains.to_pylist() if len(first) and not domains.null_count else None,
+            rows=len(lines),
+            repeated=len(lines) - len(first),
+        )
+        if not gold.repeated:
+            # What the cached properties would compute again.
+            vars(gold).update(source_index=sources, target_index=targets)
+        return gold
 
-def _gold_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    from mining.corpus.lines import FaultyLine, numbered_lines
 
-    columns = 0
-    for line, text in numbered_lines(str(path), "skip", MAX_LINE_CHARS):
-        if isinstance(text, FaultyLine):
-            raise InputError(
-                f"{path}, line {line}: {text.reason.replace('_', ' ')} in a gold file: save it as UTF-8 ids"
-            )
-        if not text:
-            continue
-        fields = text.split("\t")
-        columns = columns or len(fields)
-        if len(fields) not in (2, 3) or len(fields) != columns or "" in fields:
-            raise InputError(f"{path}, line {line}: {_fault(fields, columns)}")
-        yield line, fields
+class _Columns(NamedTuple):
+    """Gold rows by column: line numbers (n,) int64, and ids and domains in Arrow (a domain may be null)."""
+
+    lines: np.ndarray
+    source: pa.Array
+    target: pa.Array
+    domain: pa.Array
+
+
+def _columns(rows: Iterable[tuple[int, Sequence[str]]]) -> _Columns:
+    lines: list[int] = []
+    columns: tuple[list[str | None], ...] = ([], [], [])
+    for line, fields in rows:
+        lines.append(line)
+        for column, value in zip(columns, (*fields[:2], fields[2] if len(fields) == 3 else None), strict=True):
+            column.append(value)
+    source, target, domain = (pa.array(column, _TEXT) for column in columns)
+    return _Columns(np.array(lines, dtype=np.int64), source, target, domain)
+
+
+class _Reader:
+    """Gold rows of blocks of lines; `width` is the number of columns of the lines so far, 0 before the first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.width = path, 0
+
+    def columns(self, first: int, block: bytes | list[Line]) -> _Columns:
+        """The rows of a block that begins with line `first`."""
+        if isinstance(block, bytes):
+            self.width = self.width or _first_width(block)
+            cut = self._cut(first, block) if self.width in (2, 3) else None
+            if cut is not None:
+                return cut
+            block = split_lines(block)
+        return _columns(self._rows(first, block))
+
+    def _cut(self, first: int, block: bytes) -> _Columns | None:
+        """The rows without a Python object each; None where a line has something wrong."""
+        cells = find_cells(block, self.width)
+        filled = (cells.stops > cells.starts).all(axis=1) & cells.whole
+        empty = (cells.tabs == 0) & (cells.stops[:, 0] == cells.starts[:, 0])
+        if not (filled | empty).all():
+            return None
+        rows = np.flatnonzero(filled)
+        bounds = zip(cells.starts[rows].T, cells.stops[rows].T, strict=True)
+        columns = [strings(cells.data, *pair).cast(_TEXT) for pair in bounds]
+        domain = columns[2] if self.width == 3 else pa.nulls(len(rows), _TEXT)
+        return _Columns(first + rows, columns[0], columns[1], domain)
+
+    def _rows(self, first: int, lines: list[Line]) -> Iterator[tuple[int, list[str]]]:
+        for line, text in enumerate(lines, first):
+            if isinstance(text, FaultyLine):
+                raise InputError(
+                    f"{self.path}, line {line}: {text.reason.replace('_', ' ')} in a gold file: save it as UTF-8 ids"
+                )
+            if not text:
+                continue
+            fields = text.split("\t")
+            self.width = self.width or len(fields)
+            if len(fields) not in (2, 3) or len(fields) != self.width or "" in fields:
+                raise InputError(f"{self.path}, line {line}: {_fault(fields, self.width)}")
+            yield line, fields
+
+
+_TEXT = pa.large_string()
+
+
+def _first_width(block: bytes) -> int:
+    """The columns of the first line that is not blank, 0 if all are."""
+    line = next((line for line in block.split(b"\n") if line.removesuffix(b"\r")), None)
+    return 0 if line is None else line.count(b"\t") + 1
 
 
 def _fault(fields: list[str], columns: int) -> str:
@@ -100,7 +178,9 @@ def read_gold(path: str | Path) -> Gold:
     path = Path(path)
     if not path.is_file():
         raise UsageError(f"{path}: no such gold file")
-    gold = Gold.from_rows(_gold_rows(path), str(path))
+    reader = _Reader(path)
+    parts = [reader.columns(*part) for part in read_blocks(str(path), "skip", MAX_LINE_CHARS)]
+    gold = Gold._from_columns([_columns([]), *parts], str(path))
     if not len(gold):
         raise InputError(f"{path}: holds no gold pairs: give the file with lines of source id, tab, target id")
     return gold
@@ -126,9 +206,8 @@ def check_known(gold: Gold, known_source: KnownIds | None, known_target: KnownId
     for side, ids, known in (("source", gold.source, known_source), ("target", gold.target, known_target)):
         if known is None:
             continue
-        distinct = list(dict.fromkeys(ids))
-        present = known_mask(distinct, known)
-        missing = [i for i, here in zip(distinct, present, strict=True) if not here]
+        distinct = getattr(gold, f"{side}_index").ids
+        missing = distinct.filter(pa.array(~known_mask(distinct.to_pylist(), known))).to_pylist()
         if not missing:
             continue
         line = gold.line[ids.index(missing[0])]

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mining.errors import InputError, UsageError
+from mining.evaluation.ids import IdIndex, id_array
 
 #: A table in memory, or the Parquet file to stream it from.
 TableSource: TypeAlias = pa.Table | str | Path
 SIDES = ("source", "target")
-BLOCK_ROWS = 262_144
+BLOCK_ROWS = 524_288
 
 
 def table_blocks(table: TableSource, columns: list[str], what: str) -> Iterator[pa.RecordBatch]:
@@ -42,17 +43,6 @@ def _require(names: list[str], columns: list[str], what: str) -> None:
         raise InputError(f"{what}: column '{missing[0]}' is missing; its columns are {', '.join(names)}")
 
 
-def id_array(ids: list[str]) -> pa.Array:
-    """Ids as an Arrow array that holds more than 2 GiB of text if need be."""
-    return pa.array(ids, pa.large_string())
-
-
-def positions(column: pa.Array | pa.ChunkedArray, ids: pa.Array) -> np.ndarray:
-    """Where each value of `column` (n,) stands in the distinct `ids`: (n,) int64, -1 for those elsewhere."""
-    found = pc.index_in(column.cast(pa.large_string()), value_set=ids)
-    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
 @dataclass
 class Ledger:
     """What the drop ledger says of some ids: per side, why a row was dropped and which id was kept instead of it."""
@@ -60,39 +50,58 @@ class Ledger:
     reason: dict[str, dict[str, str]] = field(default_factory=lambda: {side: {} for side in SIDES})
     kept: dict[str, dict[str, str]] = field(default_factory=lambda: {side: {} for side in SIDES})
 
-    def resolve(self, side: str, row_id: str) -> str:
-        """The id whose text stands for this row: itself, unless the row was dropped as a duplicate."""
-        return self.kept[side].get(row_id, row_id)
+    def resolve(self, side: str, ids: pa.Array) -> pa.Array:
+        """The ids (n,) whose texts stand for these rows: themselves, unless a row was dropped as a duplicate."""
+        return _replaced(ids, self.kept[side])
 
-    def add(self, dropped: TableSource, wanted: dict[str, list[str]]) -> None:
+    def reasons(self, side: str, ids: pa.Array) -> pa.Array:
+        """Why each of these rows (n,) was dropped, null for one that was not."""
+        return _looked_up(ids, self.reason[side])
+
+    def holds(self, side: str, ids: pa.Array) -> np.ndarray:
+        """Which of these rows (n,) the ledger names: bool."""
+        return IdIndex([*self.reason[side], *self.kept[side]]).find(ids) >= 0
+
+    def add(self, dropped: TableSource, wanted: dict[str, IdIndex]) -> None:
         """Take in the rows of `dropped` that concern the `wanted` ids of each side."""
-        value_sets = {side: id_array(list(dict.fromkeys(ids))) for side, ids in wanted.items()}
         for block in table_blocks(dropped, ["side", "id", "reason", "kept_id"], "the drop ledger"):
-            for side, ids in value_sets.items():
-                mask = pc.and_(
-                    pc.equal(block.column("side"), side),
-                    pc.is_in(block.column("id").cast(pa.large_string()), value_set=ids),
-                )
-                for row in block.filter(mask).to_pylist():
-                    self._note(side, row)
+            for side, ids in wanted.items():
+                rows = block.filter(pc.equal(block.column("side"), side))
+                self._note(side, rows.filter(pa.array(ids.find(rows.column("id")) >= 0)))
 
-    def _note(self, side: str, row: dict[str, str | None]) -> None:
-        row_id, kept_id = str(row["id"]), row["kept_id"]
-        if row["reason"] == "duplicate" and kept_id is not None:
-            self.kept[side].setdefault(row_id, kept_id)
-        else:
-            self.reason[side].setdefault(row_id, str(row["reason"]))
+    def _note(self, side: str, rows: pa.RecordBatch) -> None:
+        columns = [rows.column(name).to_pylist() for name in ("id", "reason", "kept_id")]
+        reasons, kept = self.reason[side], self.kept[side]
+        for row_id, reason, kept_id in zip(*columns, strict=True):
+            if reason == "duplicate" and kept_id is not None:
+                kept.setdefault(row_id, kept_id)
+            else:
+                reasons.setdefault(str(row_id), str(reason))
 
 
-def read_ledger(dropped: TableSource | None, source_ids: list[str], target_ids: list[str]) -> Ledger:
+def _looked_up(ids: pa.Array, values: dict[str, str]) -> pa.Array:
+    """The value of each id, null where there is none."""
+    place = IdIndex(list(values)).find(ids)
+    return id_array(list(values.values())).take(pa.array(place, mask=place < 0))
+
+
+def _replaced(ids: pa.Array, values: dict[str, str]) -> pa.Array:
+    """Each id, or its value where there is one."""
+    return pc.coalesce(_looked_up(ids, values), ids) if values else ids
+
+
+def read_ledger(dropped: TableSource | None, source_ids: IdIndex, target_ids: IdIndex) -> Ledger:
     """What `dropped` says of the given ids, and of the ids kept instead of them."""
     ledger = Ledger()
     if dropped is None:
         return ledger
     wanted = {"source": source_ids, "target": target_ids}
     ledger.add(dropped, wanted)
-    further = {side: sorted(set(ledger.kept[side].values()) - set(wanted[side])) for side in SIDES}
-    if any(further.values()):
+    further = {}
+    for side in SIDES:
+        kept = IdIndex(list(ledger.kept[side].values())).ids
+        further[side] = IdIndex(kept.filter(pa.array(wanted[side].find(kept) < 0)))
+    if any(len(ids) for ids in further.values()):
         ledger.add(dropped, further)
     return ledger
 
@@ -102,14 +111,14 @@ class GoldRanks:
     """Where the candidates list each gold pair.
 
     `forward` and `backward` are (g,) int32 ranks counted from 1, 0 when not found from that side; `k` the highest rank
-    of the whole table; `seen_source` and `seen_target` the gold ids that occur in it at all.
+    of the whole table; `seen_source` and `seen_target` tell which ids of the index of gold pairs occur in it at all.
     """
 
     forward: np.ndarray
     backward: np.ndarray
     k: int
-    seen_source: set[str]
-    seen_target: set[str]
+    seen_source: np.ndarray
+    seen_target: np.ndarray
 
     @property
     def listed(self) -> np.ndarray:
@@ -129,20 +138,26 @@ class GoldRanks:
 
 
 class PairIndex:
-    """Finds (source id, target id) pairs among some distinct pairs by array operations."""
+    """Finds (source id, target id) pairs among some distinct pairs by array operations.
 
-    def __init__(self, source: list[str], target: list[str]) -> None:
-        self.source_ids = id_array(list(dict.fromkeys(source)))
-        self.target_ids = id_array(list(dict.fromkeys(target)))
-        keys = self._keys(positions(id_array(source), self.source_ids), positions(id_array(target), self.target_ids))
+    `source` and `target` are the indexes of the ids of the sides, `pairs` (2, n) int64 the places of the ids of each
+    pair in them.
+    """
+
+    def __init__(self, source: IdIndex, target: IdIndex, pairs: np.ndarray) -> None:
+        self.source, self.target = source, target
+        keys = self._keys(*pairs)
         self._order = np.argsort(keys, kind="stable")
         self._sorted = keys[self._order]
 
+    def __len__(self) -> int:
+        return len(self._sorted)
+
     def _keys(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        return source * max(len(self.target_ids), 1) + target
+        return source * max(len(self.target), 1) + target
 
     def find(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """The number (n,) int64 of each pair, -1 if it is none, for positions in `source_ids` and `target_ids`."""
+        """The number (n,) int64 of each pair, -1 if it is none, for places of its ids in the two indexes."""
         if not len(self._sorted):
             return np.full(len(source), -1, dtype=np.int64)
         keys = np.where((source >= 0) & (target >= 0), self._keys(source, target), -1)
@@ -150,17 +165,15 @@ class PairIndex:
         return np.where(self._sorted[place] == keys, self._order[place], -1)
 
 
-def gold_ranks(candidates: TableSource, source: list[str], target: list[str]) -> GoldRanks:
-    """Look up the distinct gold pairs ``source[i], target[i]`` in a table of candidates."""
-    index = PairIndex(source, target)
+def gold_ranks(candidates: TableSource, index: PairIndex) -> GoldRanks:
+    """Look up the gold pairs of an index in a table of candidates."""
     absent = np.iinfo(np.int32).max
-    ranks = {name: np.full(len(source), absent, dtype=np.int64) for name in ("forward_rank", "backward_rank")}
-    seen_source = np.zeros(len(index.source_ids), dtype=bool)
-    seen_target = np.zeros(len(index.target_ids), dtype=bool)
+    ranks = {name: np.full(len(index), absent, dtype=np.int64) for name in ("forward_rank", "backward_rank")}
+    seen_source = np.zeros(len(index.source), dtype=bool)
+    seen_target = np.zeros(len(index.target), dtype=bool)
     k = 0
     for block in table_blocks(candidates, ["source_id", "target_id", *ranks], "the table of candidates"):
-        s = positions(block.column("source_id"), index.source_ids)
-        t = positions(block.column("target_id"), index.target_ids)
+        s, t = index.source.find(block.column("source_id")), index.target.find(block.column("target_id"))
         seen_source[s[s >= 0]] = True
         seen_target[t[t >= 0]] = True
         pair = index.find(s, t)
@@ -170,10 +183,4 @@ def gold_ranks(candidates: TableSource, source: list[str], target: list[str]) ->
             hit = (pair >= 0) & (rank > 0)
             np.minimum.at(best, pair[hit], rank[hit])
     forward, backward = (np.where(best == absent, 0, best).astype(np.int32) for best in ranks.values())
-    return GoldRanks(
-        forward=forward,
-        backward=backward,
-        k=k,
-        seen_source=set(index.source_ids.filter(pa.array(seen_source)).to_pylist()),
-        seen_target=set(index.target_ids.filter(pa.array(seen_target)).to_pylist()),
-    )
+    return GoldRanks(forward, backward, k, seen_source, seen_target)

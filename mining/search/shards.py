@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mining.search.exact import nearest_neighbours
 from mining.search.neighbours import Neighbours, no_neighbours
-from mining.search.tiles import Proposer
+from mining.search.proposals import Proposer
 from mining.search.vectors import from_stored
 
 

@@ -1,154 +1,136 @@
-"""Proposing neighbours: one pass over tiles of similarities, top k of the rows and of the columns of each.
+"""Proposing neighbours on the CPU: one pass over tiles of similarities, top k of the rows and of the columns of each.
 
-A tile is multiplied once. Its best entries are found by halves: the maximum of each group of 32 entries, the best
-groups by their maximum (they hold all the best entries), and the best entries in those. The maxima cost one streaming
-read of the tile, everything after that is small.
+Each thread multiplies tiles of its own, small enough to stay in its cache, and takes the best of their rows and columns
+from there (`tile_kernels`). Threads never wait for each other: one owns the columns it works on, and each has lists of
+its own for the rows, which are merged at the end.
 """
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-GROUP = 32
+from mining.compiled import in_ranges
+from mining.devices import on_single_threads, resolve_device
+from mining.search.proposals import Proposal, Proposer, float32_rounding, half_rounding
+from mining.search.tile_kernels import Lists, empty_lists, merge_lists, update
+
+#: Rows and columns of a tile: 2 MB of similarities and the vectors they come from.
+SOURCE_TILE, TARGET_TILE = 512, 1024
+_MERGED = 4096
 
 
-class Proposal(NamedTuple):
-    """Approximate nearest first: `positions` (n, c) int64 and `similarities` (n, c) float32; -1 and -inf where none."""
-
-    positions: NDArray[np.int64]
-    similarities: NDArray[np.float32]
-
-
-class Proposer(Protocol):
-    """Proposes the `count` nearest rows in both directions for two matrices of float32 unit rows (n, d) and (m, d)."""
-
-    def __call__(
-        self, source: NDArray[np.float32], target: NDArray[np.float32], count: int
-    ) -> tuple[Proposal, Proposal]: ...
-
-
-def _silent(done: float) -> None:
+def silent(done: float) -> None:
     """Tell nobody how much is done."""
 
 
-class _Best:
-    """Running best entries of some rows, on the device."""
-
-    def __init__(self, rows: int, count: int, device: torch.device) -> None:
-        self.values = torch.full((rows, count), -torch.inf, device=device)
-        self.places = torch.full((rows, count), -1, dtype=torch.int64, device=device)
-
-    def add(self, start: int, values: torch.Tensor, places: torch.Tensor) -> None:
-        """Merge entries found for the rows from `start` on."""
-        stop = start + len(values)
-        count = self.values.shape[1]
-        values = torch.cat([self.values[start:stop], values], dim=1)
-        places = torch.cat([self.places[start:stop], places], dim=1)
-        self.values[start:stop], order = values.topk(count, dim=1)
-        self.places[start:stop] = places.gather(1, order)
-
-    def proposal(self) -> Proposal:
-        places = torch.where(torch.isfinite(self.values), self.places, -1)
-        return Proposal(places.cpu().numpy(), self.values.cpu().numpy())
+def bfloat16_is_fast() -> bool:
+    """Whether this processor multiplies bfloat16 by instructions of its own (AVX512-BF16, AMX)."""
+    checks = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+    return any(check is not None and check() for check in checks)
 
 
-def row_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `count` largest entries of each row of a tile (r, c), c a multiple of 32: values and columns, each (r,
-    count)."""
-    rows, columns = tile.shape
-    count = min(count, columns)
-    if columns <= GROUP * count:
-        return tile.topk(count, dim=1)
-    grouped = tile.view(rows, columns // GROUP, GROUP)
-    groups = grouped.amax(2).topk(count, dim=1).indices
-    entries = grouped.gather(1, groups[:, :, None].expand(-1, -1, GROUP)).reshape(rows, -1)
-    values, order = entries.topk(count, dim=1)
-    return values, groups.gather(1, order // GROUP) * GROUP + order % GROUP
+class TileProposer:
+    """Both directions from one product a tile, on the CPU; `report` is told the share of the work that is done.
 
-
-def column_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `count` largest entries of each column of a tile (r, c), r a multiple of 32: values and rows, each (c,
-    count)."""
-    rows, columns = tile.shape
-    count = min(count, rows)
-    if rows <= GROUP * count:
-        return tile.T.contiguous().topk(count, dim=1)
-    grouped = tile.view(rows // GROUP, GROUP, columns)
-    groups = grouped.amax(1).T.contiguous().topk(count, dim=1).indices
-    chosen = grouped.gather(0, groups.T[:, None, :].expand(-1, GROUP, -1))
-    values, order = chosen.reshape(-1, columns).T.contiguous().topk(count, dim=1)
-    return values, groups.gather(1, order // GROUP) * GROUP + order % GROUP
-
-
-def _padded(rows: NDArray[np.float32], device: torch.device) -> torch.Tensor:
-    """A block of rows on the device, filled up with zero rows to a multiple of 32."""
-    block = torch.zeros((-(-len(rows) // GROUP) * GROUP, rows.shape[1]), device=device)
-    block[: len(rows)] = torch.from_numpy(rows).to(device)
-    return block
-
-
-class TorchProposer:
-    """Both directions from one product a tile, on CPU or GPU; `report` is told the share of the work that is done.
-
-    `source_tile` × `target_tile` float32 similarities are held at a time. A GPU that runs out of memory gets half
-    the tile, down to 256 × 256, before the error is passed on.
+    `halves` multiplies vectors rounded to bfloat16, by default where the processor has instructions for it (half the
+    time); more is then proposed, since more must be recomputed to be certain. Memory beyond the vectors: for each
+    thread a tile of `source_tile` × `target_tile` float32 (bfloat16 as well with `halves`) and 12 bytes for each
+    proposed entry of the smaller side; once 12 bytes for each of the larger, and with `halves` a copy of all vectors in
+    bfloat16. As many threads work as torch is told to use.
     """
+
+    device = torch.device("cpu")
 
     def __init__(
         self,
-        device: str = "cpu",
-        source_tile: int = 2048,
-        target_tile: int = 8192,
+        source_tile: int = 0,
+        target_tile: int = 0,
         report: Callable[[float], None] | None = None,
+        halves: bool | None = None,
     ) -> None:
-        self.device = torch.device(device)
-        self.source_tile, self.target_tile = source_tile, target_tile
-        self.report = report or _silent
+        self.source_tile, self.target_tile = source_tile or SOURCE_TILE, target_tile or TARGET_TILE
+        self.report = report or silent
+        self.halves = bfloat16_is_fast() if halves is None else halves
+        self.extra = 6 if self.halves else 4
+
+    def in_float32(self) -> TileProposer:
+        """The same without rounding the vectors."""
+        return TileProposer(self.source_tile, self.target_tile, self.report, halves=False)
 
     def __call__(
         self, source: NDArray[np.float32], target: NDArray[np.float32], count: int
     ) -> tuple[Proposal, Proposal]:
-        while True:
-            try:
-                return self._propose(source, target, count)
-            except torch.OutOfMemoryError:
-                if min(self.source_tile, self.target_tile) <= 256:
-                    raise
-                self.source_tile, self.target_tile = self.source_tile // 2, self.target_tile // 2
+        # The lists of the smaller side are those that every thread has.
+        if len(source) > len(target):
+            backward, forward = self(target, source, count)
+            return forward, backward
+        left, right = torch.from_numpy(source), torch.from_numpy(target)
+        rounding = float32_rounding(source.shape[1])
+        if self.halves:
+            rounding = half_rounding(left, right, torch.bfloat16, rounded=True)
+            left, right = left.bfloat16(), right.bfloat16()
+        rows, columns = self._lists(left, right, count)
+        return Proposal(rows.places, rows.values, rounding), Proposal(columns.places, columns.values, rounding)
 
-    @torch.inference_mode()
-    def _propose(
-        self, source: NDArray[np.float32], target: NDArray[np.float32], count: int
-    ) -> tuple[Proposal, Proposal]:
-        forward = _Best(len(source), min(count, len(target)), self.device)
-        backward = _Best(len(target), min(count, len(source)), self.device)
-        sides = min(self.source_tile, len(source)) + GROUP, min(self.target_tile, len(target)) + GROUP
-        memory = torch.empty(sides[0] * sides[1], device=self.device)
-        for t in range(0, len(target), self.target_tile):
-            right = _padded(target[t : t + self.target_tile], self.device)
-            right_rows = min(self.target_tile, len(target) - t)
-            for s in range(0, len(source), self.source_tile):
-                left = _padded(source[s : s + self.source_tile], self.device)
-                left_rows = min(self.source_tile, len(source) - s)
-                tile = memory[: len(left) * len(right)].view(len(left), len(right))
-                torch.mm(left, right.T, out=tile)
-                tile[left_rows:] = -torch.inf
-                tile[:, right_rows:] = -torch.inf
-                values, columns = row_top(tile, forward.values.shape[1])
-                forward.add(s, values[:left_rows], columns[:left_rows] + t)
-                values, rows = column_top(tile, backward.values.shape[1])
-                backward.add(t, values[:right_rows], rows[:right_rows] + s)
-                self.report((t + right_rows * (s + left_rows) / len(source)) / len(target))
-        return forward.proposal(), backward.proposal()
+    def _lists(self, left: torch.Tensor, right: torch.Tensor, count: int) -> tuple[Lists, Lists]:
+        """The best of both sides, from units of columns that are dealt to the threads."""
+        n, m = len(left), len(right)
+        columns = min(self.target_tile, max(64, -(-m // (4 * torch.get_num_threads()))))
+        backward, ids = empty_lists(m, min(count, n)), np.arange(max(n, m))
+        own: list[Lists] = []
+        done, lock = 0, threading.Lock()
+
+        def begin() -> Callable[[int], None]:
+            tile = Tile(min(self.source_tile, n), min(columns, m), left.dtype)
+            forward = empty_lists(n, min(count, m))
+            own.append(forward)
+
+            def work(first: int) -> None:
+                nonlocal done
+                for start in range(0, n, self.source_tile):
+                    rows = slice(start, start + self.source_tile)
+                    others = slice(first, first + columns)
+                    similarities = tile.multiply(left[rows], right[others])
+                    update(similarities, ids[:n][rows], ids[:m][others], *forward, *backward)
+                with lock:
+                    done += min(columns, m - first)
+                    self.report(done / m)
+
+            return work
+
+        on_single_threads(range(0, m, columns), begin)
+        for other in own[1:]:
+            in_ranges(functools.partial(merge_lists, *own[0], *other), n, torch.get_num_threads(), _MERGED)
+        return own[0], backward
+
+
+class Tile:
+    """Memory of one thread for a tile of similarities, used again for each."""
+
+    def __init__(self, rows: int, columns: int, dtype: torch.dtype) -> None:
+        self.memory = torch.empty(rows * columns)
+        self.rounded = torch.empty(rows * columns, dtype=dtype) if dtype != torch.float32 else self.memory
+
+    def multiply(self, left: torch.Tensor, right: torch.Tensor) -> NDArray[np.float32]:
+        """The similarities (r, c) float32 of rows (r, d) and rows (c, d); overwritten by the next."""
+        shape = len(left), len(right)
+        size = shape[0] * shape[1]
+        torch.mm(left, right.T, out=self.rounded[:size].view(shape))
+        if self.rounded is not self.memory:
+            self.memory[:size].copy_(self.rounded[:size])
+        return self.memory[:size].view(shape).numpy()
 
 
 class FaissProposer:
     """Both directions by FAISS's brute-force search, tile by tile, on CPU or on one GPU."""
+
+    extra = 4
 
     def __init__(
         self,
@@ -160,31 +142,54 @@ class FaissProposer:
         from mining.search.faiss_index import import_faiss
 
         self.faiss = import_faiss()
-        self.device = device
+        self.device = resolve_device(device)
         self.source_tile, self.target_tile = source_tile, target_tile
-        self.report = report or _silent
+        self.report = report or silent
 
-    def _knn(self, queries: NDArray[np.float32], base: NDArray[np.float32], count: int) -> Proposal:
-        if self.device == "cpu":
+    def in_float32(self) -> FaissProposer:
+        """FAISS multiplies the vectors as they are."""
+        return self
+
+    def _knn(
+        self, queries: NDArray[np.float32], base: NDArray[np.float32], count: int, lists: Lists, rows: slice, first: int
+    ) -> None:
+        """Merge the nearest of a tile into the lists of some rows."""
+        count = min(count, len(base))
+        if self.device.type == "cpu":
             values, places = self.faiss.knn(queries, base, count, metric=self.faiss.METRIC_INNER_PRODUCT)
         else:
             resources = self.faiss.StandardGpuResources()
             values, places = self.faiss.knn_gpu(resources, queries, base, count, metric=self.faiss.METRIC_INNER_PRODUCT)
-        return Proposal(places, values)
+        merge_lists(lists.values[rows], lists.places[rows], values, places + first, 0, len(queries))
 
     def __call__(
         self, source: NDArray[np.float32], target: NDArray[np.float32], count: int
     ) -> tuple[Proposal, Proposal]:
-        cpu = torch.device("cpu")
-        forward = _Best(len(source), min(count, len(target)), cpu)
-        backward = _Best(len(target), min(count, len(source)), cpu)
+        forward = empty_lists(len(source), min(count, len(target)))
+        backward = empty_lists(len(target), min(count, len(source)))
         for t in range(0, len(target), self.target_tile):
-            right = target[t : t + self.target_tile]
+            columns = slice(t, t + self.target_tile)
+            right = target[columns]
             for s in range(0, len(source), self.source_tile):
-                left = source[s : s + self.source_tile]
-                found = self._knn(left, right, min(forward.values.shape[1], len(right)))
-                forward.add(s, torch.from_numpy(found.similarities), torch.from_numpy(found.positions) + t)
-                found = self._knn(right, left, min(backward.values.shape[1], len(left)))
-                backward.add(t, torch.from_numpy(found.similarities), torch.from_numpy(found.positions) + s)
+                rows = slice(s, s + self.source_tile)
+                left = source[rows]
+                self._knn(left, right, forward.values.shape[1], forward, rows, t)
+                self._knn(right, left, backward.values.shape[1], backward, columns, s)
                 self.report((t + len(right) * (s + len(left)) / len(source)) / len(target))
-        return forward.proposal(), backward.proposal()
+        rounding = float32_rounding(source.shape[1])
+        return (
+            Proposal(forward.places, forward.values, rounding),
+            Proposal(backward.places, backward.values, rounding),
+        )
+
+
+def tile_proposer(
+    device: str = "cpu", source_tile: int = 0, target_tile: int = 0, report: Callable[[float], None] | None = None
+) -> Proposer:
+    """The pass over tiles for a device setting such as ``cpu``, ``cuda``, ``cuda:0,cuda:1`` or ``cuda:all``; tiles of
+    size 0 are chosen."""
+    from mining.search.device_tiles import TorchProposer
+
+    if device == "cpu":
+        return TileProposer(source_tile, target_tile, report)
+    return TorchProposer(device, source_tile, target_tile, report)

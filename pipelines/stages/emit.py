@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mining.corpus.cells import string_buffers, strings
 from mining.emit import ForwardCandidates, Rows, candidates_table, pairs_table, reverse_ranks
-from mining.matching import CANDIDATE, candidate_scores
+from mining.margin import list_scores
+from mining.matching import CANDIDATE
 from mining.pairs import CANDIDATES_SCHEMA, PAIRS_SCHEMA, read_parquet, write_parquet
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import ShardedArray, open_array
 from pipelines.stages.search import NEIGHBOUR, as_neighbours
 
-#: Pairs named at a time; each block reads every shard that it needs once.
-_BLOCK = 250_000
+#: Pairs named at a time; each block reads every shard that it needs once, and holds its texts twice.
+_BLOCK = 500_000
 #: Rows whose candidates are listed at a time.
 _ROWS = 16_384
 
@@ -39,19 +44,46 @@ class _Side:
             open_array(p, NEIGHBOUR, (n, step.params["k"])) for p, n in zip(paths.get("lists", []), sizes, strict=False)
         ]
 
-    def take(self, rows: NDArray[np.int64], columns: tuple[str, ...] = ("id", "text", "occurrences")) -> pa.Table:
-        """Rows by number, in the order asked for; shards are read one after the other."""
+    def take(self, rows: NDArray[np.int64]) -> pa.Table:
+        """Ids, texts and occurrences of rows by number, in the order asked for; shards are read one after the other."""
+        columns = ["id", "text", "occurrences"]
         parts, places = [], []
         for path, start, stop in zip(self.shards, self.limits[:-1], self.limits[1:], strict=True):
             here = np.flatnonzero((rows >= start) & (rows < stop))
             if len(here):
-                parts.append(read_parquet(path, columns=list(columns)).take(pa.array(rows[here] - start)))
+                parts.append(read_parquet(path, columns=columns).take(pa.array(rows[here] - start)))
                 places.append(here)
         if not parts:
-            return read_parquet(self.shards[0], columns=list(columns)).slice(0, 0)
+            return read_parquet(self.shards[0], columns=columns).slice(0, 0)
         back = np.empty(len(rows), dtype=np.int64)
         back[np.concatenate(places)] = np.arange(len(rows))
         return pa.concat_tables(parts).take(pa.array(back))
+
+
+class _Ids:
+    """The ids of a side by row number, mapped from a nameless scratch file: only the pages in use are in memory."""
+
+    def __init__(self, side: _Side, folder: Path) -> None:
+        # The maps stay when the file is closed, and the file stays while there are maps.
+        with tempfile.TemporaryFile(dir=folder) as text, tempfile.TemporaryFile(dir=folder) as limits:
+            end = 0
+            limits.write(np.zeros(1, dtype=np.int64).data)
+            for path in side.shards:
+                for chunk in read_parquet(path, columns=["id"]).column("id").chunks:
+                    data, offsets = string_buffers(chunk)
+                    text.write(data.data)
+                    limits.write((offsets[1:] + end).data)
+                    end += len(data)
+            for file in (text, limits):
+                file.flush()
+            self.data = np.asarray(np.memmap(text, np.uint8, "r+", shape=(end,))) if end else np.empty(0, np.uint8)
+            self.offsets = np.asarray(np.memmap(limits, np.int64, "r+", shape=(side.rows + 1,)))
+
+    def take(self, rows: NDArray[np.int64]) -> pa.Array:
+        """Ids (n,) of rows (n,), "" for -1."""
+        there = np.maximum(rows, 0)
+        starts = self.offsets[there]
+        return strings(self.data, starts, np.where(rows < 0, starts, self.offsets[there + 1]))
 
 
 def _rows(table: pa.Table) -> Rows:
@@ -66,42 +98,43 @@ def _matched(step: Step, outputs: Outputs) -> int:
     pairs = open_array(step.path(step.execution["pairs"]), CANDIDATE, (None,))
 
     def blocks() -> Iterator[pa.Table]:
-        for start in range(0, len(pairs), _BLOCK):
-            block = np.array(pairs[start : start + _BLOCK])
-            ends = _rows(source.take(block["source"])), _rows(target.take(block["target"]))
-            means = source.means.take(block["source"]), target.means.take(block["target"])
-            yield pairs_table(block, *ends, *means)
+        with ThreadPoolExecutor(1) as pool:
+            for start in range(0, len(pairs), _BLOCK):
+                block = np.array(pairs[start : start + _BLOCK])
+                # Reading and gathering hold no lock of the interpreter, so the sides share two cores.
+                waiting = pool.submit(target.take, block["target"])
+                ends = _rows(source.take(block["source"])), _rows(waiting.result())
+                means = source.means.take(block["source"]), target.means.take(block["target"])
+                yield pairs_table(block, *ends, *means)
 
     return write_parquet(outputs.path("matched.parquet"), PAIRS_SCHEMA, blocks())
 
 
 def _candidates(step: Step, outputs: Outputs) -> int:
     source, target = _Side(step, "source"), _Side(step, "target")
+    path = outputs.path("candidates.parquet")
+    ids = {side: _Ids(side, step.folder) for side in (source, target)}
 
     def blocks() -> Iterator[pa.Table]:
         for own, other, forward in ((source, target, True), (target, source, False)):
             their_lists = ShardedArray([lists["id"] for lists in other.lists], other.firsts, other.rows)
             for first, lists in zip(own.firsts, own.lists, strict=True):
                 for start in range(0, len(lists), _ROWS):
-                    yield _candidate_block(
-                        step, (own, other), their_lists, lists[start : start + _ROWS], first + start, forward
-                    )
+                    block = _block(step, (own, other), their_lists, lists[start : start + _ROWS], first + start)
+                    names = ids[own].take(block.rows), ids[other].take(block.lists.ids.ravel())
+                    yield candidates_table(block, *names, forward=forward)
 
-    return write_parquet(outputs.path("candidates.parquet"), CANDIDATES_SCHEMA, blocks())
+    return write_parquet(path, CANDIDATES_SCHEMA, blocks())
 
 
-def _candidate_block(
-    step: Step, sides: tuple[_Side, _Side], their_lists: ShardedArray, table: NDArray[Any], first: int, forward: bool
-) -> pa.Table:
+def _block(
+    step: Step, sides: tuple[_Side, _Side], their_lists: ShardedArray, table: NDArray[Any], first: int
+) -> ForwardCandidates:
     own, other = sides
     lists = as_neighbours(table)
     rows = np.arange(first, first + len(table), dtype=np.int64)
-    scores = candidate_scores(*lists, own.means.take(rows), other.means.take(lists.ids), step.params["margin"])
-    reverse = reverse_ranks(rows, their_lists.take(lists.ids, fill=-1))
-    neighbours = lists.ids.ravel()
-    named = other.take(np.where(neighbours >= 0, neighbours, 0), ("id",)).column("id").combine_chunks()
-    ids = own.take(rows, ("id",)).column("id").combine_chunks()
-    return candidates_table(ForwardCandidates(rows, lists, scores, reverse), ids, named, forward=forward)
+    scores = list_scores(*lists, own.means.take(rows), other.means.take(lists.ids), step.params["margin"])
+    return ForwardCandidates(rows, lists, scores, reverse_ranks(rows, their_lists.take(lists.ids, fill=-1)))
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 from apache_beam.utils.shared import Shared
 from numpy.typing import NDArray
 
-from mining.encoder import Encoder, load_encoder
+from mining.encoder import SentenceEncoder, load_encoder
 from mining.errors import UsageError
 from mining.search.vectors import STORED, to_stored
 from pipelines.artefacts import Outputs, Step
@@ -25,7 +26,7 @@ class _Model:
     """`Shared` holds weak references, and not every encoder can be referred to weakly."""
 
     def __init__(self, path: str | None, device: str, options: dict[str, Any]) -> None:
-        self.encoder: Encoder = load_encoder(path, device, **options)
+        self.encoder: SentenceEncoder = load_encoder(path, device, **options)
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
         start = 0
         with pq.ParquetFile(step.path(shard)) as file:
             for batch in file.iter_batches(_BLOCK, columns=["text"]):
-                block, ok = model.encode(batch.column(0).to_pylist(), step.execution["threads"])
+                block, ok = model.encode(batch.column(0), step.execution["threads"])
                 valid[start : start + len(block)] = ok
                 start += len(block)
                 outputs.report(start / rows)
@@ -54,4 +55,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
         write_blocks(out, STORED, (rows, model.dim), blocks())
     with open(outputs.path(f"{step.name}.valid.npy"), "wb") as out:
         np.save(out, valid, allow_pickle=False)
+    if model.statistics is not None:
+        # Of this worker so far; what a table of words holds depends on the shards before, so it is not in the marker.
+        logging.getLogger(__name__).info("%s: %s", step.name, model.statistics)
     return {"rows": rows, "dim": model.dim, "dtype": str(STORED), "model": model.hash, "valid": int(valid.sum())}

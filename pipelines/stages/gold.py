@@ -6,22 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from mining.evaluation.gold import check_known, read_gold
+from mining.evaluation.ids import IdIndex
 from mining.pairs import read_parquet
 from pipelines.artefacts import Outputs, Step
 
 
 def _known(step: Step, side: str) -> Callable[[list[str]], list[bool]]:
     def known(ids: list[str]) -> list[bool]:
-        wanted = pa.array(ids, pa.string())
-        present = np.zeros(len(ids), dtype=bool)
+        wanted = IdIndex(ids)
+        # One place more for ids that are not wanted.
+        present = np.zeros(len(wanted) + 1, dtype=bool)
         for path in step.execution[side]:
-            have = read_parquet(step.path(path), columns=["id"]).column("id")
-            present |= pc.is_in(wanted, value_set=have).to_numpy(zero_copy_only=False)
-        return present.tolist()
+            present[wanted.find(read_parquet(step.path(path), columns=["id"]).column("id"))] = True
+        return present[wanted.codes].tolist()
 
     return known
 

@@ -7,20 +7,39 @@ from typing import Any
 import numpy as np
 
 from mining.margin import neighbour_means
-from mining.search.neighbours import merge, no_neighbours
+from mining.search.cluster_search import add_lists
+from mining.search.neighbours import Neighbours, merge, no_neighbours
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import open_array
 from pipelines.stages.search import NEIGHBOUR, as_neighbours, save_neighbours
 
 
-def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `k`, `rows`; inputs: the partial lists against each shard of the other side."""
+def _merged(step: Step, lists: Neighbours) -> Neighbours:
+    """Lists of all rows of the shard, or of some rows of the side that stand in a file beside them."""
     rows, k = step.params["rows"], step.params["k"]
-    lists = no_neighbours(rows, k)
-    for path in step.inputs:
-        lists = merge(lists, as_neighbours(open_array(step.path(path), NEIGHBOUR, (rows, k))), k)
+    paths = [step.path(path) for path in step.inputs]
+    for path in paths:
+        beside = path.removesuffix(".npy") + ".rows.npy"
+        if path.endswith(".rows.npy"):
+            continue
+        if beside not in paths:
+            lists = merge(lists, as_neighbours(open_array(path, NEIGHBOUR, (rows, k))), k)
+            continue
+        first = step.params["first"]
+        numbers = open_array(beside, np.int64, (None,))
+        start, stop = np.searchsorted(numbers, (first, first + rows))
+        part = open_array(path, NEIGHBOUR, (len(numbers), k))[start:stop]
+        add_lists(lists, numbers[start:stop] - first, as_neighbours(part), k)
+    return lists
+
+
+def run(step: Step, outputs: Outputs) -> dict[str, Any]:
+    """Params: `k`, `rows`, `first` row number; inputs: the partial lists against each shard of the other side, or those
+    of each group of clusters with their row numbers."""
+    lists = _merged(step, no_neighbours(step.params["rows"], step.params["k"]))
     means = neighbour_means(lists.cosines)
     save_neighbours(outputs.path(f"{step.name}.lists.npy"), lists)
     with open(outputs.path(f"{step.name}.means.npy"), "wb") as out:
         np.save(out, means, allow_pickle=False)
-    return {"mean_sum": float(np.sum(means)), "complete_lists": int((lists.ids[:, -1] >= 0).sum()) if rows else 0}
+    complete = int((lists.ids[:, -1] >= 0).sum()) if step.params["rows"] else 0
+    return {"mean_sum": float(np.sum(means)), "complete_lists": complete}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mining.matching import CANDIDATE
-from mining.pairs import DROPPED_SCHEMA, PAIRS_SCHEMA, previews, read_parquet, write_parquet, write_tsv
+from mining.pairs import DROPPED_SCHEMA, PAIRS_SCHEMA, previews, read_parquet, tsv_writer, write_parquet
 from pipelines.artefacts import Outputs, Step
-from pipelines.sharded import ShardedArray, open_array
+from pipelines.sharded import open_array
 from pipelines.stages.shard import duplicates_in, kept_rows
 
-UNMATCHED, BELOW, NO_PIECES, DUPLICATE_TEXT = "unmatched", "below_threshold", "no_pieces", "duplicate"
+#: What became of a row that the reader passed, by code; the first stands for a row in a pair.
+STATES = pa.array(["", "unmatched", "below_threshold", "no_pieces", "duplicate"], pa.string())
+USED, UNMATCHED, BELOW, NO_PIECES, DUPLICATE_TEXT = range(len(STATES))
+#: The row was dropped by the reader, which said why.
+DROPPED = -1
 SIDES = ("source", "target")
 
 
@@ -25,82 +29,77 @@ def _pairs(step: Step, outputs: Outputs) -> dict[str, Any]:
     limit = step.params["threshold"]
     matched = step.path(step.execution["matched"])
 
-    def blocks() -> Iterator[pa.Table]:
+    def blocks(write: Callable[[pa.Table], None]) -> Iterator[pa.Table]:
         with pq.ParquetFile(matched) as file:
             for batch in file.iter_batches():
                 table = pa.Table.from_batches([batch])
-                yield table if limit is None else table.filter(pc.greater_equal(table.column("score"), limit))
+                table = table if limit is None else table.filter(pc.greater_equal(table.column("score"), limit))
+                write(table)
+                yield table
 
-    rows = write_parquet(outputs.path("pairs.parquet"), PAIRS_SCHEMA, blocks())
-    write_tsv(outputs.path("pairs.tsv"), PAIRS_SCHEMA, blocks())
+    with tsv_writer(outputs.path("pairs.tsv"), PAIRS_SCHEMA) as write:
+        rows = write_parquet(outputs.path("pairs.parquet"), PAIRS_SCHEMA, blocks(write))
     return {"pairs": rows}
 
 
-def _states(step: Step, side: str) -> ShardedArray:
-    """For each kept row of a side: "" when it is in a pair, else why it is not."""
-    rows, firsts = step.params[side]["rows"], step.params[side]["firsts"]
+def _states(step: Step, side: str) -> NDArray[np.int8]:
+    """The state of each kept row of a side: (rows,) int8."""
     valid = np.concatenate([open_array(step.path(p), bool, (None,)) for p in step.execution[side]["valid"]])
-    states = np.full(rows, UNMATCHED, dtype=object)
-    states[~valid] = NO_PIECES
+    states = np.where(valid, UNMATCHED, NO_PIECES).astype(np.int8)
     pairs = open_array(step.path(step.execution["pairs"]), CANDIDATE, (None,))
     limit = step.params["threshold"]
     extracted = np.ones(len(pairs), dtype=bool) if limit is None else pairs["score"] >= limit
     states[pairs[side][~extracted]] = BELOW
-    states[pairs[side][extracted]] = ""
-    return ShardedArray(
-        [states[start:stop] for start, stop in zip(firsts, [*firsts[1:], rows], strict=True)], firsts, rows
-    )
+    states[pairs[side][extracted]] = USED
+    return states
 
 
 def _chunk_ledger(
-    side: str,
-    table: pa.Table,
-    keep: NDArray[np.bool_],
-    duplicates: NDArray[Any],
-    kept_ids: list[str],
-    states: NDArray[Any],
+    side: str, table: pa.Table, states: NDArray[np.int8], duplicates: NDArray[Any], kept_ids: pa.Array
 ) -> pa.Table:
-    """The unused rows of one chunk: reason of the reader, duplicate, or the state of the kept row."""
-    reasons = np.array(table.column("reason").to_pylist(), dtype=object)
-    kept = np.full(len(table), None, dtype=object)
-    reasons[duplicates["position"]] = DUPLICATE_TEXT
-    kept[duplicates["position"]] = kept_ids
-    reasons[keep] = states
-    unused = pa.array([reason != "" for reason in reasons])
+    """The unused rows of one chunk: reason of the reader, duplicate (and of which id), or the state of the kept row."""
+    unused = np.flatnonzero(states != USED)
+    rows, states = table.take(pa.array(unused)), states[unused]
+    original = np.full(len(table), -1, dtype=np.int64)
+    original[duplicates["position"]] = np.arange(len(duplicates))
+    original = original[unused]
     columns = {
-        "side": pa.array([side] * len(table), pa.string()),
-        "id": table.column("id"),
-        "file": table.column("file"),
-        "line": table.column("line"),
-        "reason": pa.array(reasons, pa.string()),
-        "kept_id": pa.array(kept, pa.string()),
-        "text": previews(table.column("text")),
+        "side": pa.repeat(pa.scalar(side, pa.string()), len(rows)),
+        "id": rows.column("id"),
+        "file": rows.column("file"),
+        "line": rows.column("line"),
+        "reason": pc.coalesce(rows.column("reason"), STATES.take(pa.array(states, mask=states == DROPPED))),
+        "kept_id": kept_ids.take(pa.array(original, mask=original < 0)),
+        "text": previews(rows.column("text")),
     }
-    return pa.table(columns).filter(unused).cast(DROPPED_SCHEMA)
+    return pa.table(columns, schema=DROPPED_SCHEMA)
 
 
-def _ids_at(chunks: list[str], places: NDArray[Any]) -> list[str]:
+def _ids_at(chunks: list[str], places: NDArray[Any]) -> pa.Array:
     """Ids of the kept rows of duplicates: `places` has kept_chunk and kept_position."""
-    ids = np.empty(len(places), dtype=object)
+    parts, order = [pa.array([], pa.string())], [np.empty(0, dtype=np.int64)]
     for number in np.unique(places["kept_chunk"]).tolist():
         here = np.flatnonzero(places["kept_chunk"] == number)
         column = read_parquet(chunks[number], columns=["id"]).column("id")
-        ids[here] = column.take(pa.array(places["kept_position"][here])).to_pylist()
-    return ids.tolist()
+        parts += column.take(pa.array(places["kept_position"][here])).chunks
+        order.append(here)
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order))))
 
 
 def _ledger_blocks(step: Step, side: str, used: bool) -> Iterator[pa.Table]:
     chunks = [step.path(path) for path in step.execution[side]["chunks"]]
     buckets = [step.path(path) for path in step.execution[side]["duplicates"]]
-    states = _states(step, side) if used else None
+    kept_states = _states(step, side) if used else None
     row = 0
     for number, path in enumerate(chunks):
         table = read_parquet(path)
         keep = kept_rows(table, buckets, number)
         duplicates = duplicates_in(buckets, "chunk", number)
         count = int(keep.sum())
-        mine = states.take(np.arange(row, row + count)) if states is not None else np.full(count, "", dtype=object)
-        yield _chunk_ledger(side, table, keep, duplicates, _ids_at(chunks, duplicates), mine)
+        states = np.full(len(table), DROPPED, dtype=np.int8)
+        states[duplicates["position"]] = DUPLICATE_TEXT
+        states[keep] = USED if kept_states is None else kept_states[row : row + count]
+        yield _chunk_ledger(side, table, states, duplicates, _ids_at(chunks, duplicates))
         row += count
 
 

@@ -6,74 +6,81 @@ ids.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mining.corpus import CorpusSpec, InputFile, Row, dedup_key, read_file
-from mining.corpus.dedup import KEY_BYTES
+from mining.corpus import CorpusSpec, InputFile
+from mining.corpus.keys import id_keys, text_keys
+from mining.corpus.tables import ROWS_SCHEMA, read_tables
 from mining.pairs import write_parquet
 from pipelines.artefacts import Outputs, Step
 
-CHUNK_SCHEMA = pa.schema(
-    [("id", pa.string()), ("text", pa.string()), ("file", pa.string()), ("line", pa.int64()), ("reason", pa.string())]
-)
 #: A key as two numbers, so that a bucket of keys is a range of the first, and the place of its row in the chunk.
 KEY = np.dtype([("high", ">u8"), ("low", ">u8"), ("position", "<i8")])
-#: Rows turned into Arrow at a time: Python strings cost several times their text.
-_BLOCK = 8192
 
 
-def sorted_keys(keys: list[bytes], positions: list[int]) -> NDArray[np.void]:
-    """Keys of 16 bytes and the positions of their rows, by key."""
+def sorted_keys(keys: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.void]:
+    """Keys (n, 16) and the rising positions (n,) of their rows, by key and position."""
+    halves = keys.view(">u8").astype(np.uint64)
+    order = np.argsort(halves[:, 0])
+    ranked = halves[order, 0]
+    # Few first halves are equal, and where they are, the texts are; only these need the rest of the key.
+    equal = np.zeros(len(order) + 1, dtype=bool)
+    equal[1:-1] = ranked[1:] == ranked[:-1]
+    tied = np.flatnonzero(equal[1:] | equal[:-1])
+    again = order[tied]
+    order[tied] = again[np.lexsort((positions[again], halves[again, 1], halves[again, 0]))]
     table = np.empty(len(keys), dtype=KEY)
-    halves = np.frombuffer(b"".join(keys), dtype=">u8").reshape(-1, 2)
-    table["high"], table["low"], table["position"] = halves[:, 0], halves[:, 1], positions
-    return table[np.lexsort((table["position"], table["low"], table["high"]))]
+    table["high"], table["low"], table["position"] = halves[order, 0], halves[order, 1], positions[order]
+    return table
 
 
 class _Chunk:
-    """Rows until the chunk is full."""
+    """Rows until the chunk is full, as Arrow tables, and their keys."""
 
-    def __init__(self) -> None:
-        self.blocks: list[pa.Table] = []
-        self.rows: list[Row] = []
-        self.text_keys: list[bytes] = []
-        self.text_positions: list[int] = []
-        self.id_keys: list[bytes] = []
-        self.bytes = 0
+    def __init__(self, rows: int, size: int, threads: int) -> None:
+        self.limits, self.threads = (rows, size), threads
+        self.tables: list[pa.Table] = []
+        self.text_keys, self.text_positions = [np.empty((0, 16), np.uint8)], [np.empty(0, np.int64)]
+        self.id_keys = [np.empty((0, 16), np.uint8)]
+        self.rows = self.bytes = 0
         self.reasons: Counter[str] = Counter()
 
-    def add(self, row: Row) -> None:
-        position = len(self.id_keys)
-        self.rows.append(row)
-        self.bytes += len(row.texts[0])
-        self.id_keys.append(hashlib.blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest())
-        if row.reason is None:
-            self.text_keys.append(dedup_key(row.texts[0]))
-            self.text_positions.append(position)
-        else:
-            self.reasons[row.reason] += 1
-        if len(self.rows) >= _BLOCK:
-            self._flush()
+    def take(self, table: pa.Table) -> int:
+        """Add the first rows of a table until the chunk is full; returns how many that are. An empty chunk takes at
+        least one."""
+        before = np.cumsum(pc.utf8_length(table.column("text")).to_numpy())
+        before = np.concatenate(([0], before)) + self.bytes
+        count = min(self.limits[0] - self.rows, int(np.searchsorted(before[:-1], self.limits[1])))
+        if count > 0:
+            self._add(table.slice(0, count), int(before[count]))
+        return max(count, 0)
 
-    def _flush(self) -> None:
-        columns = list(zip(*self.rows, strict=True)) or [()] * 5
-        texts = [texts[0] for texts in columns[1]]
-        self.blocks.append(pa.table([columns[0], texts, *columns[2:5]], schema=CHUNK_SCHEMA))
-        self.rows = []
+    def _add(self, table: pa.Table, size: int) -> None:
+        table = table.combine_chunks()
+        usable = np.flatnonzero(pc.is_null(table.column("reason")).to_numpy())
+        texts = table.column("text").chunk(0)
+        texts = texts if len(usable) == len(table) else texts.take(pa.array(usable))
+        self.text_keys.append(text_keys(texts, self.threads))
+        self.text_positions.append(self.rows + usable)
+        self.id_keys.append(id_keys(table.column("id").chunk(0), self.threads))
+        if len(usable) < len(table):
+            self.reasons.update(table.column("reason").drop_null().to_pylist())
+        self.tables.append(table)
+        self.rows, self.bytes = self.rows + len(table), size
 
     def write(self, outputs: Outputs, name: str) -> dict[str, Any]:
         """Write the files of the chunk; returns its facts."""
-        self._flush()
-        write_parquet(outputs.path(f"{name}.parquet"), CHUNK_SCHEMA, self.blocks)
-        _save(outputs.path(f"{name}.texts.npy"), sorted_keys(self.text_keys, self.text_positions))
-        _save(outputs.path(f"{name}.ids.npy"), sorted_keys(self.id_keys, list(range(len(self.id_keys)))))
-        return {"name": name, "rows": len(self.id_keys), "usable": len(self.text_keys), "bytes": self.bytes}
+        write_parquet(outputs.path(f"{name}.parquet"), ROWS_SCHEMA, self.tables)
+        positions = np.concatenate(self.text_positions)
+        _save(outputs.path(f"{name}.texts.npy"), sorted_keys(np.concatenate(self.text_keys), positions))
+        _save(outputs.path(f"{name}.ids.npy"), sorted_keys(np.concatenate(self.id_keys), np.arange(self.rows)))
+        return {"name": name, "rows": self.rows, "usable": len(positions), "bytes": self.bytes}
 
 
 def _save(path: str, array: NDArray[Any]) -> None:
@@ -82,22 +89,25 @@ def _save(path: str, array: NDArray[Any]) -> None:
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `spec` (a `CorpusSpec`), `name` of the file, `rows` and `bytes` a chunk; execution: `path`."""
+    """Params: `spec` (a `CorpusSpec`), `name` of the file, `rows` and `bytes` a chunk; execution: `path`, `threads`."""
     spec = CorpusSpec.model_validate(step.params["spec"])
     file = InputFile(path=step.execution["path"], name=step.params["name"])
+    limits = step.params["rows"], step.params["bytes"], step.execution.get("threads", 1)
     chunks: list[dict[str, Any]] = []
     reasons: Counter[str] = Counter()
-    chunk = _Chunk()
+    chunk = _Chunk(*limits)
 
     def close() -> None:
         chunks.append(chunk.write(outputs, f"{step.name}.{len(chunks):05d}"))
         reasons.update(chunk.reasons)
 
-    for row in read_file(spec, file):
-        if len(chunk.id_keys) >= step.params["rows"] or chunk.bytes >= step.params["bytes"]:
-            close()
-            chunk = _Chunk()
-        chunk.add(row)
-    if chunk.id_keys:
+    for table in read_tables(spec, file):
+        while len(table):
+            taken = chunk.take(table)
+            if taken == 0:
+                close()
+                chunk = _Chunk(*limits)
+            table = table.slice(taken)
+    if chunk.rows:
         close()
     return {"chunks": chunks, "reasons": dict(sorted(reasons.items()))}

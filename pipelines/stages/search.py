@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mining.devices import resolve_device, torch_threads
+from mining.devices import torch_threads
 from mining.search.faiss_index import faiss_threads, open_index, search_index, set_parameters
 from mining.search.neighbours import Neighbours
+from mining.search.proposals import Proposer
 from mining.search.shards import VectorShard, search_shards, spread, vector_shard
-from mining.search.tiles import FaissProposer, Proposer, TorchProposer
+from mining.search.tiles import FaissProposer, tile_proposer
 from mining.search.vectors import STORED
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import open_array
@@ -43,10 +44,9 @@ def read_shard(paths: list[str], first: int, dim: int) -> VectorShard:
 
 
 def _proposer(execution: dict[str, Any], outputs: Outputs) -> Proposer:
-    resolve_device(execution["device"])
     if execution["backend"] == "faiss":
         return FaissProposer(execution["device"], report=outputs.report)
-    return TorchProposer(execution["device"], execution["source_tile"], execution["target_tile"], outputs.report)
+    return tile_proposer(execution["device"], execution["source_tile"], execution["target_tile"], outputs.report)
 
 
 def _through_indexes(step: Step, source: VectorShard, target: VectorShard) -> tuple[Neighbours, Neighbours]:
@@ -55,14 +55,15 @@ def _through_indexes(step: Step, source: VectorShard, target: VectorShard) -> tu
     for path, queries, base in ((paths[1], source, target), (paths[0], target, source)):
         index = open_index(step.path(path), step.params["dim"], rows=len(base.vectors))
         set_parameters(index, step.params["parameters"])
-        lists = search_index(index, queries.vectors, base.vectors, step.params["k"])
+        lists = search_index(index, queries.vectors, base.vectors, step.params["k"], step.params["rescore"])
         found.append(spread(lists, queries, base, step.params["k"]))
     return found[0], found[1]
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `k`, `dim`, `method`, `first` row numbers of both shards, `parameters`; inputs: vectors and validity of
-    source and target and, for FAISS, their two indexes; execution: `backend`, `device`, tiles, `threads`."""
+    """Params: `k`, `dim`, `method`, `first` row numbers of both shards and, for FAISS, `parameters` and `rescore`;
+    inputs: vectors and validity of source and target and, for FAISS, their two indexes; execution: `backend`, `device`,
+    tiles, `threads`."""
     paths = [step.path(path) for path in step.inputs if path.endswith(".npy")]
     first, dim, threads = step.params["first"], step.params["dim"], step.execution["threads"]
     source, target = read_shard(paths[:2], first[0], dim), read_shard(paths[2:], first[1], dim)

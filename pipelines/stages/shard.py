@@ -19,9 +19,13 @@ SHARD_SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("occurren
 
 
 def duplicates_in(paths: list[str], column: str, chunk: int) -> NDArray[np.void]:
-    """The duplicates of all buckets with this chunk in `column` (``chunk`` or ``kept_chunk``)."""
+    """The duplicates of all buckets with this chunk in `column` (``chunk``, by which they are sorted, or
+    ``kept_chunk``)."""
     tables = [open_array(path, DUPLICATE, (None,)) for path in paths]
-    return np.concatenate([np.empty(0, DUPLICATE), *(np.array(table[table[column] == chunk]) for table in tables)])
+    if column == "chunk":
+        limits = [np.searchsorted(table["chunk"], [chunk, chunk + 1]) for table in tables]
+        return np.concatenate([np.empty(0, DUPLICATE), *(t[a:b] for t, (a, b) in zip(tables, limits, strict=True))])
+    return np.concatenate([np.empty(0, DUPLICATE), *(table[table[column] == chunk] for table in tables)])
 
 
 def kept_rows(chunk: pa.Table, paths: list[str], number: int) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from mining.errors import InputError, UsageError
 from mining.evaluation import Gold, evaluate_pairs
-from mining.evaluation.tables import gold_ranks, read_ledger
+from mining.evaluation.ids import IdIndex
+from mining.evaluation.tables import PairIndex, gold_ranks, read_ledger
 from mining.pairs import CANDIDATES_SCHEMA, DROPPED_SCHEMA
 
 
@@ -161,7 +163,7 @@ def test_recall_at_k_of_the_candidates() -> None:
 
 def test_candidates_of_two_directions_in_separate_rows() -> None:
     candidates = candidates_table(("s1", "t1", 2, 0), ("s1", "t1", 0, 3), ("s1", "t1", 4, 1))
-    ranks = gold_ranks(candidates, ["s1"], ["t1"])
+    ranks = gold_ranks(candidates, PairIndex(IdIndex(["s1"]), IdIndex(["t1"]), np.zeros((2, 1), np.int64)))
     assert (ranks.forward.tolist(), ranks.backward.tolist()) == ([2], [1])
 
 
@@ -260,7 +262,9 @@ def test_faulty_tables(tmp_path: Path) -> None:
 
 
 def test_ledger_keeps_only_what_was_asked_for() -> None:
-    ledger = read_ledger(dropped_table(*[("source", f"s{i}", "blank", None) for i in range(100)]), ["s5"], ["s6"])
+    ledger = read_ledger(
+        dropped_table(*[("source", f"s{i}", "blank", None) for i in range(100)]), IdIndex(["s5"]), IdIndex(["s6"])
+    )
     assert ledger.reason == {"source": {"s5": "blank"}, "target": {}}
 
 

@@ -1,13 +1,18 @@
+import functools
 import itertools
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mining.devices import torch_threads
+from mining.errors import RunError
 from mining.search import (
     FaissProposer,
     Neighbours,
+    TileProposer,
     TorchProposer,
     exact_cosines,
     from_stored,
@@ -18,7 +23,9 @@ from mining.search import (
     reference_neighbours,
     to_stored,
 )
+from mining.search.certify import certify, near_on_cpu, near_on_device
 from mining.search.shards import search_shards, vector_shard
+from mining.search.vectors import reference_cosines
 
 
 def unit_rows(rows: int, dim: int, seed: int, copies: int = 0) -> np.ndarray:
@@ -32,28 +39,117 @@ def same(left: Neighbours, right: Neighbours) -> bool:
     return np.array_equal(left.ids, right.ids) and np.array_equal(left.cosines, right.cosines)
 
 
+tile_sizes = st.sampled_from([1, 7, 96, 0])
 proposers = st.one_of(
-    st.builds(TorchProposer, st.just("cpu"), st.sampled_from([32, 96, 2048]), st.sampled_from([32, 160, 8192])),
+    st.builds(TileProposer, tile_sizes, tile_sizes, st.none(), st.booleans()),
+    st.builds(
+        TorchProposer,
+        st.sampled_from(["cpu", ["cpu", "cpu"]]),
+        st.sampled_from([32, 96, 2048]),
+        st.sampled_from([32, 160, 8192]),
+        st.none(),
+        st.booleans(),
+    ),
     st.builds(FaissProposer, st.just("cpu"), st.sampled_from([7, 64, 2048]), st.sampled_from([11, 8192])),
 )
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 90), st.integers(1, 400), st.integers(1, 6), st.integers(0, 40), st.integers(0, 99), proposers)
-def test_both_directions_equal_the_reference(n, m, k, copies, seed, propose):
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(1, 90),
+    st.integers(1, 400),
+    st.integers(1, 6),
+    st.integers(0, 40),
+    st.integers(0, 99),
+    st.integers(1, 3),
+    proposers,
+)
+def test_both_directions_equal_the_reference(n, m, k, copies, seed, threads, propose):
     source, target = unit_rows(n, 8, seed), unit_rows(m, 8, seed + 1, min(copies, m - m // 2))
     source[-1] = target[0]
-    forward, backward = nearest_neighbours(source, target, k, propose)
+    with torch_threads(threads):
+        forward, backward = nearest_neighbours(source, target, k, propose)
+        alone = knn(source, target, k, propose)
     assert same(forward, reference_neighbours(source, target, k))
     assert same(backward, reference_neighbours(target, source, k))
-    assert same(forward, knn(source, target, k, propose))
+    assert same(forward, alone)
 
 
 def test_grouped_top_k_on_tiles_larger_than_their_groups():
     source, target = unit_rows(600, 16, 1), unit_rows(1500, 16, 2, copies=30)
-    forward, backward = nearest_neighbours(source, target, 4)
+    forward, backward = nearest_neighbours(source, target, 4, TorchProposer())
     assert same(forward, reference_neighbours(source, target, 4))
     assert same(backward, reference_neighbours(target, source, 4))
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_dense_neighbourhoods_are_searched_again(halves):
+    """Hundreds of vectors within the error of a rounded product of each other."""
+    chance = np.random.default_rng(3)
+    near = unit_rows(1, 24, 5) + chance.normal(scale=2e-3, size=(500, 24)).astype(np.float32)
+    source = near[::3] / np.linalg.norm(near[::3], axis=1, keepdims=True)
+    target = near / np.linalg.norm(near, axis=1, keepdims=True)
+    propose = TileProposer(halves=halves)
+    forward, backward = nearest_neighbours(source, target, 4, propose)
+    assert same(forward, reference_neighbours(source, target, 4))
+    assert same(backward, reference_neighbours(target, source, 4))
+    proposal, _ = propose(source, target, 4 + propose.extra)
+    assert (len(certify(source, target, proposal, 4).open_rows) > 100) == halves
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 90), st.integers(1, 6), st.integers(0, 40), st.integers(0, 99))
+def test_a_second_search_gives_the_same_on_cpu_and_as_for_other_devices(m, n, k, copies, seed):
+    base, queries = unit_rows(m, 8, seed, min(copies, m - m // 2)), unit_rows(n, 8, seed + 1)
+    expected = reference_neighbours(queries, base, k)
+    floors = np.maximum(expected.cosines[:, -1] - np.float32(seed % 3) / 8, -2)
+    for near in (near_on_cpu, functools.partial(near_on_device, device=torch.device("cpu"))):
+        found = no_neighbours(n, k)
+        near(queries, base, floors.copy(), found)
+        assert same(found, expected)
+
+
+class TooCoarse:
+    """A proposer whose similarities err by more than it says."""
+
+    extra, device = 4, torch.device("cpu")
+
+    def __init__(self, again):
+        self.again = again
+
+    def in_float32(self):
+        return self.again or self
+
+    def __call__(self, source, target, count):
+        proposals = TileProposer(halves=False)(source, target, count)
+        return tuple(p._replace(similarities=p.similarities - np.float32(0.01)) for p in proposals)
+
+
+def test_a_product_that_errs_by_more_than_its_bound_is_noticed(caplog):
+    source, target = unit_rows(20, 8, 0), unit_rows(30, 8, 1)
+    forward, _ = nearest_neighbours(source, target, 2, TooCoarse(TileProposer()))
+    assert same(forward, reference_neighbours(source, target, 2))
+    assert "searching again in float32" in caplog.text
+    with pytest.raises(RunError, match=r"float32 product of this machine errs by 0.01 more"):
+        nearest_neighbours(source, target, 2, TooCoarse(None))
+
+
+def test_progress_rises_to_the_whole():
+    for make in (TileProposer, functools.partial(TorchProposer, "cpu")):
+        seen: list[float] = []
+        make(32, 32, seen.append)(unit_rows(70, 8, 0), unit_rows(100, 8, 1), 3)
+        assert seen == sorted(seen)
+        assert seen[-1] == 1.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 70), st.integers(1, 20), st.integers(0, 99))
+def test_cosines_are_those_of_the_numpy_reference(dim, pairs, seed):
+    chance = np.random.default_rng(seed)
+    left, right = unit_rows(7, dim, seed), unit_rows(9, dim, seed + 1)
+    rows, columns = chance.integers(0, 7, pairs), chance.integers(0, 9, pairs)
+    cosines = exact_cosines(left, right, rows, columns)
+    assert cosines.tobytes() == reference_cosines(left[rows], right[columns]).tobytes()
 
 
 def test_hundreds_of_equal_vectors_are_cut_by_id():
@@ -97,3 +193,12 @@ def test_stored_vectors_come_back_as_unit_rows_and_zero_stays_zero():
     assert not back[-1].any()
     rows = np.arange(50)
     assert exact_cosines(back, back, rows, rows).max() <= 1.0
+
+
+def test_stored_vectors_come_back_the_same_in_parts_and_from_a_read_only_map(tmp_path):
+    stored = to_stored(unit_rows(1500, 20, 4))
+    np.save(tmp_path / "x.npy", stored)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    with torch_threads(3):
+        whole = from_stored(mapped)
+    assert whole.tobytes() == np.vstack([from_stored(stored[:700]), from_stored(stored[700:])]).tobytes()

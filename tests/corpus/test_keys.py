@@ -1,0 +1,56 @@
+"""Keys of many texts at once."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mining.corpus import dedup_key
+from mining.corpus.keys import id_keys, steady_codes, text_keys
+
+odd = st.sampled_from(
+    ["a", " ", "  ", "\t", "ä", "a\u0308", "\u00a0", "\u2028", "\u1100\u1161", "\uac00\u11a8", "\ufb01", "😀", "\uff0c"]
+)
+texts = st.lists(st.lists(odd | st.text(max_size=6), max_size=8).map("".join), max_size=12)
+
+
+@given(texts)
+def test_text_keys_equal_dedup_key(values: list[str]) -> None:
+    keys = text_keys(pa.array(values, pa.string()), threads=1)
+    assert [key.tobytes() for key in keys] == [dedup_key(value) for value in values]
+
+
+@given(st.lists(st.text(max_size=20), max_size=12))
+def test_id_keys_are_blake2b(values: list[str]) -> None:
+    keys = id_keys(pa.array(values, pa.string()), threads=1)
+    assert [key.tobytes() for key in keys] == [
+        hashlib.blake2b(value.encode(), digest_size=16).digest() for value in values
+    ]
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 129, 255, 256, 257, 10_000])
+def test_texts_of_several_blocks(size: int) -> None:
+    value = ("abcdefg" * size)[:size]
+    assert id_keys(pa.array([value]))[0].tobytes() == hashlib.blake2b(value.encode(), digest_size=16).digest()
+
+
+def test_slices_and_threads_never_show() -> None:
+    values = [f"Satz {i} über  {i * 31 % 97}" for i in range(9000)]
+    whole = pa.array(values, pa.string())
+    keys = text_keys(whole, threads=1)
+    assert np.array_equal(keys, text_keys(whole, threads=3))
+    assert np.array_equal(keys[17:], text_keys(whole.slice(17), threads=2))
+
+
+def test_steady_characters_stay_as_they_are_beside_each_other() -> None:
+    chars = [chr(code) for code in np.flatnonzero(steady_codes()).tolist()]
+    order = np.random.default_rng(1).permutation(len(chars))
+    for text in ("".join(chars), "".join(chars[i] for i in order), "".join(chars[::-1])):
+        assert unicodedata.is_normalized("NFKC", text)
+        assert text.split() == [text]

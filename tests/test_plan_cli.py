@@ -1,0 +1,57 @@
+import json
+
+import pytest
+
+BIG = ("--source-rows", "1e6", "--target-rows", "1_000_000", "--dim", "300", "--cores", "2")
+
+
+def test_plan_prints_choice_and_alternatives(bitext):
+    ended = bitext("plan", *BIG, "--memory", "24GB", "--disk", "1TB")
+    assert ended.code == 0
+    for word in ("exact", "* clusters", "PQ75x4fs", "4 x 4 shards", "K 8,000"):
+        assert word in ended.out
+    assert ended.last_line.startswith("search: clusters (K 8,000, 8 nearest, ")
+    assert "note:" not in ended.out
+
+
+def test_plan_says_what_does_not_fit(bitext):
+    ended = bitext("plan", *BIG, "--memory", "100MB", "--disk", "1GB")
+    assert ended.out.count("note:") == 2
+
+
+def test_plan_as_json(bitext):
+    ended = bitext("plan", *BIG, "--json", "--device", "cuda")
+    facts = json.loads(ended.out)
+    assert facts["method"] == "exact"
+    assert facts["expected"]["seconds"] > 0
+    assert {estimate["method"] for estimate in facts["alternatives"]} == {"exact", "clusters", "faiss"}
+
+
+def test_plan_counts_the_rows_of_a_configuration(bitext, task, tiny_model, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        f"source: {{path: {task.source}, columns: [id, text]}}\ntarget: {{path: {task.target}, columns: [id, text]}}\n"
+        f"model: {tiny_model}\nshard: {{rows: 100}}\nsearch: {{method: clusters, k: 3}}\n",
+        encoding="utf-8",
+    )
+    facts = json.loads(bitext("plan", "--config", path, "--json").out)
+    assert facts["task"]["source_rows"] == 221
+    assert facts["task"]["target_rows"] == 222
+    assert facts["task"]["dim"] == 16
+    assert facts["task"]["k"] == 3
+    assert facts["why"] == "as configured"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--dim", "300"), "nothing given for source: use --source-rows"),
+        ((*BIG, "--source-rows", "many"), "--source-rows many: give a number of rows"),
+        ((*BIG, "--memory", "much"), "'much' is not a size"),
+        ((*BIG, "--method", "guess"), "method"),
+    ],
+)
+def test_plan_names_what_is_wrong(bitext, arguments, message):
+    ended = bitext("plan", *arguments)
+    assert ended.code == 2
+    assert message in ended.err
