@@ -20,7 +20,7 @@ from jobs import Job, Stage, best_f1, machine, mine
 
 SIZES = (25_000, 50_000, 100_000, 200_000, 400_000, 800_000, 1_000_000)
 #: Stages that together are what a reader thinks of as one thing.
-SEARCH = ("clusters", "assign", "train_index", "index", "search", "merge")
+SEARCH = ("clusters", "assign", "join", "train_index", "index", "search", "merge")
 Cost = Callable[[Stage], float]
 
 

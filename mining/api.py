@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mining.corpus.dedup import KEY_BYTES, dedup_key, first_occurrence
+from mining.corpus.dedup import first_occurrence
+from mining.corpus.keys import text_keys
 from mining.devices import torch_threads
 from mining.emit import Rows, pairs_table
 from mining.errors import UsageError
@@ -76,7 +77,7 @@ def _side(values: Texts, ids: Texts | None, name: str) -> Side:
     if len(set(names)) != len(names):
         raise ValueError(f"{name}_ids: an id stands twice")
     usable = np.array([i for i, text in enumerate(texts) if text and not text.isspace()], dtype=np.int64)
-    keys = np.frombuffer(b"".join(dedup_key(texts[i]) for i in usable), dtype=np.uint8).reshape(-1, KEY_BYTES)
+    keys = text_keys(pa.array([texts[i] for i in usable.tolist()], pa.large_string()))
     first = first_occurrence(keys, np.zeros(len(usable), np.int64), usable)
     kept, number, occurrences = np.unique(first, return_inverse=True, return_counts=True)
     places = usable[kept].tolist()

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from mining.devices import resolve_threads
+from mining.threads import resolve_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,17 +12,9 @@ from typing import TypeVar
 import torch
 
 from mining.errors import UsageError
+from mining.threads import resolve_threads
 
 Unit = TypeVar("Unit")
-
-
-def resolve_threads(threads: int) -> int:
-    """The number of threads meant by `threads`: 0 stands for every core this process may use."""
-    if threads > 0:
-        return threads
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
 
 
 @contextmanager

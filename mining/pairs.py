@@ -7,6 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,23 +96,42 @@ def replacing(path: str | Path) -> Iterator[str]:
 
 
 def write_parquet(path: str | Path, schema: pa.Schema, blocks: Iterable[pa.Table]) -> int:
-    """Write blocks of rows as one Parquet file with equal row groups; returns the number of rows."""
-    rows = waiting = 0
-    pending: list[pa.Table] = []
+    """Write blocks of rows as one Parquet file with equal row groups; returns the number of rows.
+
+    A row group is compressed on a thread of its own while the next blocks are made; no more than one waits.
+    """
+    rows = 0
     options: dict[str, Any] = {"compression": "zstd", "use_dictionary": [n for n in schema.names if n in _FEW_VALUES]}
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
-        for block in blocks:
-            pending.append(block.cast(schema))
-            waiting += len(block)
-            rows += len(block)
-            while waiting >= GROUP_ROWS:
-                table = pa.concat_tables(pending)
-                writer.write_table(table.slice(0, GROUP_ROWS).combine_chunks(), row_group_size=GROUP_ROWS)
-                pending, waiting = [table.slice(GROUP_ROWS)], waiting - GROUP_ROWS
-        if waiting or rows == 0:
-            table = pa.concat_tables(pending) if pending else schema.empty_table()
-            writer.write_table(table.combine_chunks(), row_group_size=GROUP_ROWS)
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(temporary, schema, **options) as writer,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        written = None
+        for group in _groups(schema, blocks):
+            if written is not None:
+                written.result()
+            written = pool.submit(writer.write_table, group, GROUP_ROWS)
+            rows += len(group)
+        if written is not None:
+            written.result()
     return rows
+
+
+def _groups(schema: pa.Schema, blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of the blocks in tables of `GROUP_ROWS`, the last of which may be smaller; an empty one if there are
+    none."""
+    waiting, empty = 0, True
+    pending: list[pa.Table] = [schema.empty_table()]
+    for block in blocks:
+        pending.append(block.cast(schema))
+        waiting += len(block)
+        while waiting >= GROUP_ROWS:
+            table = pa.concat_tables(pending)
+            yield table.slice(0, GROUP_ROWS).combine_chunks()
+            pending, waiting, empty = [table.slice(GROUP_ROWS)], waiting - GROUP_ROWS, False
+    if waiting or empty:
+        yield pa.concat_tables(pending).combine_chunks()
 
 
 @contextlib.contextmanager

@@ -186,7 +186,8 @@ class Plan:
                     "other_rows": other.rows,
                 }
                 own = {**side.lists[number].inputs(".lists.npy"), **side.lists[number].inputs(".means.npy")}
-                steps.append(self.step("score", f"{side.name}-{number:05d}", params, {**own, **means}))
+                name, execution = f"{side.name}-{number:05d}", {"threads": self.threads}
+                steps.append(self.step("score", name, params, {**own, **means}, execution=execution))
         return steps
 
     def match(self, sides: Sequence[Side]) -> list[Step]:

@@ -164,9 +164,12 @@ class BuccResult:
         }
 
 
-def _miss_reasons(kept: KeptGold, ledger: Ledger, in_pairs: np.ndarray, ranks: GoldRanks | None) -> pa.Array:
-    """Why each gold pair (g,) would be missed, should it be."""
-    dropped = [ledger.reasons(side, ids) for side, ids in zip(SIDES, (kept.source, kept.target), strict=True)]
+def _miss_reasons(
+    missed: np.ndarray, kept: KeptGold, ledger: Ledger, in_pairs: np.ndarray, ranks: GoldRanks | None
+) -> pa.Array:
+    """Why each of the gold pairs `missed` (m,) is missed."""
+    ids = [ids.take(pa.array(missed)) for ids in (kept.source, kept.target)]
+    dropped = [ledger.reasons(side, column) for side, column in zip(SIDES, ids, strict=True)]
     on_row = [pc.invert(pc.is_in(pc.fill_null(d, UNMATCHED), value_set=_PAIR_REASONS)) for d in dropped]
     if ranks is None:
         other = pa.scalar(NOT_IN_PAIRS)
@@ -174,18 +177,18 @@ def _miss_reasons(kept: KeptGold, ledger: Ledger, in_pairs: np.ndarray, ranks: G
         # Both rows lost their own best pair to the run's threshold, and this one scores no higher than those.
         below = pc.and_(*(pc.fill_null(pc.equal(d, BELOW_THRESHOLD), False) for d in dropped))
         chosen = pc.if_else(below, BELOW_THRESHOLD, NOT_SELECTED)
-        other = pc.if_else(pa.array(ranks.listed), chosen, NOT_NEIGHBOURS)
+        other = pc.if_else(pa.array(ranks.listed[missed]), chosen, NOT_NEIGHBOURS)
     for side, reason, row in reversed(list(zip(SIDES, dropped, on_row, strict=True))):
         named = pc.binary_join_element_wise(side, reason.cast(pa.string()), "_")
         other = pc.if_else(row, named, other)
-    return pc.if_else(pa.array(in_pairs), BELOW_THRESHOLD, other)
+    return pc.if_else(pa.array(in_pairs[missed]), BELOW_THRESHOLD, other)
 
 
 def _missed(
     gold: Gold, kept: KeptGold, ledger: Ledger, in_pairs: np.ndarray, found: np.ndarray, ranks: GoldRanks | None
 ) -> dict[str, dict[str, Any]]:
     missed = np.flatnonzero(~found)
-    reasons = _miss_reasons(kept, ledger, in_pairs, ranks).take(pa.array(missed)).dictionary_encode()
+    reasons = _miss_reasons(missed, kept, ledger, in_pairs, ranks).dictionary_encode()
     codes = reasons.indices.to_numpy(zero_copy_only=False)
     report = {}
     for code, reason in enumerate(reasons.dictionary.to_pylist()):
@@ -216,9 +219,11 @@ def _seen(gold: Gold, kept: KeptGold, ledger: Ledger, scored: ScoredPairs, ranks
     for side, mined in (("source", scored.source_ids), ("target", scored.target_ids)):
         distinct = getattr(gold, f"{side}_index").ids
         resolved = ledger.resolve(side, distinct)
-        mask = (mined.find(resolved) >= 0) | ledger.holds(side, distinct)
+        mask = mined.find(resolved) >= 0
         if ranks is not None:
             mask |= getattr(ranks, f"seen_{side}")[getattr(kept.index, side).find(resolved)]
+        left = np.flatnonzero(~mask)
+        mask[left] = ledger.holds(side, distinct.take(pa.array(left)))
         seen[side] = mask
     return seen
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mining.compiled import compiled, in_ranges
 from mining.devices import full_accumulation, on_single_threads
-from mining.search.neighbours import Neighbours, no_neighbours
+from mining.search.neighbours import Neighbours, no_neighbours, place
 from mining.search.proposals import Proposal, float32_rounding
 from mining.search.tile_kernels import find_hits, hits_for, row_flags
 from mining.search.vectors import cosine, products_for
@@ -22,21 +22,6 @@ _ROWS = 256
 #: device the places of all entries of a tile still fit into memory.
 _TILE = (128, 1024)
 _DEVICE_TILE = (1024, 16_384)
-
-
-@compiled
-def place(ids: Any, cosines: Any, row: Any, new: Any, value: Any) -> None:
-    """Insert an entry into the list of `row` by (cosine descending, id); what falls off the end is lost."""
-    last = ids.shape[1] - 1
-    free = last + 1
-    while free > 0 and (
-        cosines[row, free - 1] < value or (cosines[row, free - 1] == value and ids[row, free - 1] > new)
-    ):
-        if free <= last:
-            ids[row, free], cosines[row, free] = ids[row, free - 1], cosines[row, free - 1]
-        free -= 1
-    if free <= last:
-        ids[row, free], cosines[row, free] = new, value
 
 
 @compiled

@@ -70,7 +70,9 @@ def _search(
         except _BoundExceededError as error:
             reason = str(error)
             log.warning("the product errs by %s: searching again in float32", reason)
-    raise RunError(f"search: the float32 product of this machine errs by {reason}; set search.backend: faiss")
+    raise RunError(
+        f"search: the float32 product of this device errs by {reason}; set another search.device or search.backend"
+    )
 
 
 def nearest_neighbours(

@@ -28,24 +28,26 @@ def no_neighbours(rows: int, k: int) -> Neighbours:
 
 
 @compiled
+def place(ids: Any, cosines: Any, row: Any, new: Any, value: Any) -> None:
+    """Insert an entry into the list of `row` by (cosine descending, id); what falls off the end is lost."""
+    last = ids.shape[1] - 1
+    free = last + 1
+    while free > 0 and (
+        cosines[row, free - 1] < value or (cosines[row, free - 1] == value and ids[row, free - 1] > new)
+    ):
+        if free <= last:
+            ids[row, free], cosines[row, free] = ids[row, free - 1], cosines[row, free - 1]
+        free -= 1
+    if free <= last:
+        ids[row, free], cosines[row, free] = new, value
+
+
+@compiled
 def _cut(ids: Any, cosines: Any, best_ids: Any, best_cosines: Any) -> None:
-    """Insert each entry at its place in the list of its row; what falls off the end is lost."""
-    last = best_ids.shape[1] - 1
     for row in range(ids.shape[0]):
         for c in range(ids.shape[1]):
-            place, cosine = ids[row, c], cosines[row, c]
-            if place < 0:
-                continue
-            free = last + 1
-            while free > 0 and (
-                best_cosines[row, free - 1] < cosine
-                or (best_cosines[row, free - 1] == cosine and best_ids[row, free - 1] > place)
-            ):
-                if free <= last:
-                    best_ids[row, free], best_cosines[row, free] = best_ids[row, free - 1], best_cosines[row, free - 1]
-                free -= 1
-            if free <= last:
-                best_ids[row, free], best_cosines[row, free] = place, cosine
+            if ids[row, c] >= 0:
+                place(best_ids, best_cosines, row, ids[row, c], cosines[row, c])
 
 
 @compiled

@@ -4,17 +4,10 @@ A list holds the `count` best entries seen so far: `values` (n, count) float32, 
 int64, the ids they belong to; -inf and -1 where nothing was seen yet. Its last value is the threshold that a new entry
 must exceed. Thresholds rise quickly, so nearly all entries fail: a strip of rows of the tile is compared in vector
 registers with the thresholds of its rows and of its columns, one flag an entry, and only where one of eight flags is
-set are the entries looked at one by one. Entries equal to the threshold are not taken; the certification in `exact`
-settles ties.
+set are the entries looked at one by one. A list that is not full yet gets a threshold from the tile itself. Entries
+equal to the threshold are not taken; the certification in `exact` settles ties.
 
-An id that is already in a list is not added again: the larger of its two values stays. The same pair may therefore be
-seen in several tiles, as when clusters that share rows are joined.
-
-Two threads must not write one list. Either a thread has lists of its own (`merge_lists` joins them at the end), or it
-takes a range of the rows by `update_rows` and a range of the columns by `update_columns`, which read the tile twice.
-
-    lists, others = empty_lists(n, count), empty_lists(m, count)
-    update(tile, row_ids, column_ids, *lists, *others)
+Two threads must not change one list at a time. Lists that have seen different parts are joined by `merge_lists`.
 """
 
 from __future__ import annotations
@@ -44,18 +37,13 @@ def empty_lists(rows: int, count: int) -> Lists:
 
 @compiled
 def insert(values: Any, places: Any, row: Any, value: Any, place: Any) -> Any:
-    """Put `value` into the list of `row`, in place of its last entry or of the entry with the same id; returns the
-    threshold."""
+    """Put `value`, which exceeds the last entry, into the list of `row` in place of that; returns the threshold."""
     last = values.shape[1] - 1
     free = last
-    for c in range(last):
-        if places[row, c] == place:
-            free = c
-    if values[row, free] < value:
-        while free > 0 and values[row, free - 1] < value:
-            values[row, free], places[row, free] = values[row, free - 1], places[row, free - 1]
-            free -= 1
-        values[row, free], places[row, free] = value, place
+    while free > 0 and values[row, free - 1] < value:
+        values[row, free], places[row, free] = values[row, free - 1], places[row, free - 1]
+        free -= 1
+    values[row, free], places[row, free] = value, place
     return values[row, last]
 
 
@@ -94,11 +82,11 @@ def hits_for(columns: Any, rows: Any) -> Any:
 
 
 @compiled
-def _limits(values: Any, ids: Any) -> Any:
-    """The thresholds of the lists of `ids`."""
-    limits = np.empty(ids.shape[0], np.float32)
-    for j in range(ids.shape[0]):
-        limits[j] = values[ids[j], values.shape[1] - 1]
+def _limits(values: Any, first: Any, count: Any) -> Any:
+    """The thresholds of `count` lists from `first` on."""
+    limits = np.empty(count, np.float32)
+    for j in range(count):
+        limits[j] = values[first + j, values.shape[1] - 1]
     return limits
 
 
@@ -149,9 +137,9 @@ def _primed(entries: Any, best: Any, count: Any) -> Any:
 
 
 @compiled
-def _row_thresholds(strip: Any, ids: Any, values: Any) -> Any:
+def _row_thresholds(strip: Any, first: Any, values: Any) -> Any:
     """Thresholds of the rows of a strip, found in the strip for lists that are not full yet."""
-    thresholds, count = _limits(values, ids), values.shape[1]
+    thresholds, count = _limits(values, first, strip.shape[0]), values.shape[1]
     best = np.empty(strip.shape[1] // count, np.float32)
     for i in range(strip.shape[0]):
         if thresholds[i] == -np.inf:
@@ -160,9 +148,9 @@ def _row_thresholds(strip: Any, ids: Any, values: Any) -> Any:
 
 
 @compiled
-def _column_limits(tile: Any, ids: Any, values: Any) -> Any:
+def _column_limits(tile: Any, first: Any, values: Any) -> Any:
     """Thresholds of the columns of a tile, found in the tile for lists that are not full yet."""
-    limits = _limits(values, ids)
+    limits = _limits(values, first, tile.shape[1])
     for j in range(limits.shape[0]):
         if limits[j] == -np.inf:
             _prime_columns(tile, limits, values.shape[1])
@@ -173,74 +161,38 @@ def _column_limits(tile: Any, ids: Any, values: Any) -> Any:
 @compiled
 def update(
     tile: Any,
-    row_ids: Any,
-    column_ids: Any,
+    first_row: Any,
+    first_column: Any,
     row_values: Any,
     row_places: Any,
     column_values: Any,
     column_places: Any,
 ) -> None:
-    """Bring the lists of the rows and of the columns up to date with a tile.
+    """Bring the lists of the rows and of the columns up to date with a tile that they have not seen.
 
-    `tile` (r, c) float32 C-contiguous: the similarity of row ``row_ids[i]`` of one side and row ``column_ids[j]`` of
-    the other, both int64 and distinct. Row lists are indexed by row ids and hold column ids, column lists the reverse.
+    `tile` (r, c) float32 C-contiguous: the similarity of row ``first_row + i`` of one side and row ``first_column + j``
+    of the other. Row lists hold rows of the other side, column lists the reverse.
     """
     rows, columns = tile.shape
-    flags, limits = row_flags(columns), _column_limits(tile, column_ids, column_values)
+    flags, limits = row_flags(columns), _column_limits(tile, first_column, column_values)
     hits = hits_for(columns, STRIP)
     for first in range(0, rows, STRIP):
-        strip, ids = tile[first : first + STRIP], row_ids[first : first + STRIP]
-        thresholds = _row_thresholds(strip, ids, row_values)
+        strip = tile[first : first + STRIP]
+        thresholds = _row_thresholds(strip, first_row + first, row_values)
         for h in range(find_hits(strip, thresholds, limits, flags, hits)):
             i, start = hits[h, 0], 8 * hits[h, 1]
+            row = first_row + first + i
             for j in range(start, min(start + 8, columns)):
-                value = strip[i, j]
+                value, column = strip[i, j], first_column + j
                 if value > thresholds[i]:
-                    reached = insert(row_values, row_places, ids[i], value, column_ids[j])
-                    thresholds[i] = max(thresholds[i], reached)
+                    thresholds[i] = max(thresholds[i], insert(row_values, row_places, row, value, column))
                 if value > limits[j]:
-                    reached = insert(column_values, column_places, column_ids[j], value, ids[i])
-                    limits[j] = max(limits[j], reached)
-
-
-@compiled
-def update_rows(tile: Any, row_ids: Any, column_ids: Any, values: Any, places: Any, start: Any, stop: Any) -> None:
-    """Bring the lists of rows `start` to `stop` of the tile up to date; the arguments are those of `update`."""
-    columns = tile.shape[1]
-    flags, limits = row_flags(columns), np.full(columns, np.inf, np.float32)
-    hits = hits_for(columns, STRIP)
-    for first in range(start, stop, STRIP):
-        end = min(first + STRIP, stop)
-        strip, ids = tile[first:end], row_ids[first:end]
-        thresholds = _row_thresholds(strip, ids, values)
-        for h in range(find_hits(strip, thresholds, limits, flags, hits)):
-            i, group = hits[h, 0], 8 * hits[h, 1]
-            for j in range(group, min(group + 8, columns)):
-                if strip[i, j] > thresholds[i]:
-                    reached = insert(values, places, ids[i], strip[i, j], column_ids[j])
-                    thresholds[i] = max(thresholds[i], reached)
-
-
-@compiled
-def update_columns(tile: Any, row_ids: Any, column_ids: Any, values: Any, places: Any, start: Any, stop: Any) -> None:
-    """Bring the lists of columns `start` to `stop` of the tile up to date; the arguments are those of `update`."""
-    columns, ids = stop - start, column_ids[start:stop]
-    flags, limits = row_flags(columns), _column_limits(tile[:, start:stop], ids, values)
-    hits = hits_for(columns, STRIP)
-    thresholds = np.full(STRIP, np.inf, np.float32)
-    for first in range(0, tile.shape[0], STRIP):
-        strip = tile[first : first + STRIP, start:stop]
-        for h in range(find_hits(strip, thresholds, limits, flags, hits)):
-            i, group = hits[h, 0], 8 * hits[h, 1]
-            for j in range(group, min(group + 8, columns)):
-                if strip[i, j] > limits[j]:
-                    limits[j] = max(limits[j], insert(values, places, ids[j], strip[i, j], row_ids[first + i]))
+                    limits[j] = max(limits[j], insert(column_values, column_places, column, value, row))
 
 
 @compiled
 def merge_lists(values: Any, places: Any, other_values: Any, other_places: Any, start: Any, stop: Any) -> None:
-    """Add the entries of other lists over the same rows to the lists of rows `start` to `stop`; an id that is in both
-    stays once."""
+    """Add the entries of other lists, which have seen other places, to the lists of rows `start` to `stop`."""
     last = values.shape[1] - 1
     for row in range(start, stop):
         for c in range(other_values.shape[1]):

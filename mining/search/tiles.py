@@ -1,13 +1,13 @@
 """Proposing neighbours on the CPU: one pass over tiles of similarities, top k of the rows and of the columns of each.
 
 Each thread multiplies tiles of its own, small enough to stay in its cache, and takes the best of their rows and columns
-from there (`tile_kernels`). Threads never wait for each other: one owns the columns it works on, and each has lists of
-its own for the rows, which are merged at the end.
+from there (`tile_kernels`). A thread owns the columns it works on; the lists of a block of rows have a lock, which is
+held for the small part of the work that changes them.
 """
 
 from __future__ import annotations
 
-import functools
+import itertools
 import threading
 from collections.abc import Callable
 
@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mining.compiled import in_ranges
 from mining.devices import on_single_threads, resolve_device
 from mining.search.proposals import Proposal, Proposer, float32_rounding, half_rounding
 from mining.search.tile_kernels import Lists, empty_lists, merge_lists, update
 
 #: Rows and columns of a tile: 2 MB of similarities and the vectors they come from.
 SOURCE_TILE, TARGET_TILE = 512, 1024
-_MERGED = 4096
+#: Tiles are not made smaller than this to keep all threads busy.
+LEAST_TILE = 64
 
 
 def silent(done: float) -> None:
@@ -39,10 +39,10 @@ class TileProposer:
     """Both directions from one product a tile, on the CPU; `report` is told the share of the work that is done.
 
     `halves` multiplies vectors rounded to bfloat16, by default where the processor has instructions for it (half the
-    time); more is then proposed, since more must be recomputed to be certain. Memory beyond the vectors: for each
-    thread a tile of `source_tile` × `target_tile` float32 (bfloat16 as well with `halves`) and 12 bytes for each
-    proposed entry of the smaller side; once 12 bytes for each of the larger, and with `halves` a copy of all vectors in
-    bfloat16. As many threads work as torch is told to use.
+    time); a few more are then proposed, since more must be recomputed to be certain. As many threads work as torch is
+    told to use. Memory beyond the vectors, n and m rows: for each thread a tile of `source_tile` × `target_tile`
+    float32 and, with `halves`, bfloat16; 12 (n + m) (k + extra) bytes of lists; and with `halves` a copy of all vectors
+    in bfloat16.
     """
 
     device = torch.device("cpu")
@@ -66,7 +66,7 @@ class TileProposer:
     def __call__(
         self, source: NDArray[np.float32], target: NDArray[np.float32], count: int
     ) -> tuple[Proposal, Proposal]:
-        # The lists of the smaller side are those that every thread has.
+        # The longer side is dealt to the threads.
         if len(source) > len(target):
             backward, forward = self(target, source, count)
             return forward, backward
@@ -79,35 +79,33 @@ class TileProposer:
         return Proposal(rows.places, rows.values, rounding), Proposal(columns.places, columns.values, rounding)
 
     def _lists(self, left: torch.Tensor, right: torch.Tensor, count: int) -> tuple[Lists, Lists]:
-        """The best of both sides, from units of columns that are dealt to the threads."""
-        n, m = len(left), len(right)
-        columns = min(self.target_tile, max(64, -(-m // (4 * torch.get_num_threads()))))
-        backward, ids = empty_lists(m, min(count, n)), np.arange(max(n, m))
-        own: list[Lists] = []
-        done, lock = 0, threading.Lock()
+        """The best of both sides, from blocks of columns that are dealt to the threads."""
+        n, m, threads = len(left), len(right), torch.get_num_threads()
+        rows = min(self.source_tile, max(LEAST_TILE, -(-n // (2 * threads))))
+        columns = min(self.target_tile, max(LEAST_TILE, -(-m // (4 * threads))))
+        forward, backward = empty_lists(n, min(count, m)), empty_lists(m, min(count, n))
+        locks = [threading.Lock() for _ in range(0, n, rows)]
+        began, done, counting = itertools.count(), itertools.count(1), threading.Lock()
 
         def begin() -> Callable[[int], None]:
-            tile = Tile(min(self.source_tile, n), min(columns, m), left.dtype)
-            forward = empty_lists(n, min(count, m))
-            own.append(forward)
+            tile = Tile(min(rows, n), min(columns, m), left.dtype)
+            # Each thread begins elsewhere, so that two rarely want the same rows.
+            offset = next(began) * len(locks) // threads
 
             def work(first: int) -> None:
-                nonlocal done
-                for start in range(0, n, self.source_tile):
-                    rows = slice(start, start + self.source_tile)
-                    others = slice(first, first + columns)
-                    similarities = tile.multiply(left[rows], right[others])
-                    update(similarities, ids[:n][rows], ids[:m][others], *forward, *backward)
-                with lock:
-                    done += min(columns, m - first)
-                    self.report(done / m)
+                for turn in range(len(locks)):
+                    block = (offset + turn) % len(locks)
+                    start = block * rows
+                    similarities = tile.multiply(left[start : start + rows], right[first : first + columns])
+                    with locks[block]:
+                        update(similarities, start, first, *forward, *backward)
+                with counting:
+                    self.report(min(1.0, next(done) * columns / m))
 
             return work
 
         on_single_threads(range(0, m, columns), begin)
-        for other in own[1:]:
-            in_ranges(functools.partial(merge_lists, *own[0], *other), n, torch.get_num_threads(), _MERGED)
-        return own[0], backward
+        return forward, backward
 
 
 class Tile:

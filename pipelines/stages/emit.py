@@ -133,7 +133,7 @@ def _block(
     own, other = sides
     lists = as_neighbours(table)
     rows = np.arange(first, first + len(table), dtype=np.int64)
-    scores = list_scores(*lists, own.means.take(rows), other.means.take(lists.ids), step.params["margin"])
+    scores = list_scores(*lists, own.means.take(rows), other.means.take(lists.ids), step.params["margin"], 1)
     return ForwardCandidates(rows, lists, scores, reverse_ranks(rows, their_lists.take(lists.ids, fill=-1)))
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from mining.corpus import CorpusSpec, InputFile
+from mining.corpus.dedup import key_order
 from mining.corpus.keys import id_keys, text_keys
 from mining.corpus.tables import ROWS_SCHEMA, read_tables
 from mining.pairs import write_parquet
@@ -27,14 +28,7 @@ KEY = np.dtype([("high", ">u8"), ("low", ">u8"), ("position", "<i8")])
 def sorted_keys(keys: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.void]:
     """Keys (n, 16) and the rising positions (n,) of their rows, by key and position."""
     halves = keys.view(">u8").astype(np.uint64)
-    order = np.argsort(halves[:, 0])
-    ranked = halves[order, 0]
-    # Few first halves are equal, and where they are, the texts are; only these need the rest of the key.
-    equal = np.zeros(len(order) + 1, dtype=bool)
-    equal[1:-1] = ranked[1:] == ranked[:-1]
-    tied = np.flatnonzero(equal[1:] | equal[:-1])
-    again = order[tied]
-    order[tied] = again[np.lexsort((positions[again], halves[again, 1], halves[again, 0]))]
+    order = key_order(halves[:, 0], halves[:, 1], positions)
     table = np.empty(len(keys), dtype=KEY)
     table["high"], table["low"], table["position"] = halves[order, 0], halves[order, 1], positions[order]
     return table

@@ -26,7 +26,7 @@ def other_means(step: Step) -> ShardedArray:
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
     """Params: `side`, `margin`, `first`, `rows`, `k`, the other side's shards; inputs: own lists and means, other
-    means."""
+    means; execution: `threads`."""
     rows, k, first = step.params["rows"], step.params["k"], step.params["first"]
     lists_path, means_path, *_ = step.inputs
     lists = as_neighbours(open_array(step.path(lists_path), NEIGHBOUR, (rows, k)))
@@ -34,7 +34,8 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
     theirs = other_means(step).take(lists.ids)
     numbers = np.arange(first, first + rows, dtype=np.int64)
     direction = FORWARD if step.params["side"] == "source" else BACKWARD
-    best = best_candidates(numbers, *lists, own, theirs, step.params["margin"], direction)
+    threads = step.execution.get("threads", 1)
+    best = best_candidates(numbers, *lists, own, theirs, step.params["margin"], direction, threads)
     with open(outputs.path(f"{step.name}.npy"), "wb") as out:
         np.save(out, best, allow_pickle=False)
     found = lists.ids >= 0

@@ -1,10 +1,13 @@
 import gzip
 import lzma
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mining.errors import InputError, UsageError
 from mining.evaluation import Gold, check_known, read_gold
@@ -115,3 +118,36 @@ def test_exchanged_columns_are_recognised() -> None:
 def test_line_numbers_are_not_ids() -> None:
     with pytest.raises(InputError, match="ids are never line numbers"):
         check_known(Gold.from_pairs([("1", "1")]), ["s1"], ["t1"])
+
+
+cells = st.sampled_from(["", "s1", "s2", "ä", " ", "t\u2028"])
+gold_lines = st.lists(st.lists(cells, max_size=4).map("\t".join) | st.sampled_from(["s1\tt1", "\r", "s2\tt2\r"]))
+
+
+def row_by_row(lines: list[str]) -> Gold | str:
+    """The rules in their plainest form: the gold standard, or how the error begins."""
+    rows: list[tuple[int, list[str]]] = []
+    for number, line in enumerate(lines, 1):
+        fields = line.removesuffix("\r").split("\t")
+        if fields == [""]:
+            continue
+        if len(fields) not in (2, 3) or "" in fields or len(fields) != len((rows or [(0, fields)])[0][1]):
+            return f"line {number}: "
+        rows.append((number, fields))
+    return Gold.from_rows(rows, "x") if rows else "holds no gold pairs"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(gold_lines)
+def test_blocks_of_lines_equal_single_ones(tmp_path: Path, lines: list[str]) -> None:
+    expected = row_by_row(lines)
+    path = write(tmp_path / "x", "".join(f"{line}\n" for line in lines).encode())
+    if isinstance(expected, Gold):
+        found = read_gold(path)
+        assert replace(found, path="x") == expected
+        for side in ("source", "target"):
+            index = getattr(found, f"{side}_index")
+            assert index.ids.take(pa.array(index.codes)).to_pylist() == getattr(found, side)
+    else:
+        with pytest.raises(InputError, match=expected):
+            read_gold(path)

@@ -83,6 +83,17 @@ def test_grouped_top_k_on_tiles_larger_than_their_groups():
 
 
 @pytest.mark.parametrize("halves", [False, True])
+def test_threads_that_share_the_lists_of_rows_do_not_lose_entries(halves):
+    source, target = unit_rows(700, 16, 1), unit_rows(900, 16, 2, copies=30)
+    expected = reference_neighbours(source, target, 4), reference_neighbours(target, source, 4)
+    with torch_threads(4):
+        for _ in range(5):
+            found = nearest_neighbours(source, target, 4, TileProposer(64, 32, halves=halves))
+            assert same(found[0], expected[0])
+            assert same(found[1], expected[1])
+
+
+@pytest.mark.parametrize("halves", [False, True])
 def test_dense_neighbourhoods_are_searched_again(halves):
     """Hundreds of vectors within the error of a rounded product of each other."""
     chance = np.random.default_rng(3)
@@ -130,7 +141,7 @@ def test_a_product_that_errs_by_more_than_its_bound_is_noticed(caplog):
     forward, _ = nearest_neighbours(source, target, 2, TooCoarse(TileProposer()))
     assert same(forward, reference_neighbours(source, target, 2))
     assert "searching again in float32" in caplog.text
-    with pytest.raises(RunError, match=r"float32 product of this machine errs by 0.01 more"):
+    with pytest.raises(RunError, match=r"float32 product of this device errs by 0.01 more"):
         nearest_neighbours(source, target, 2, TooCoarse(None))
 
 
