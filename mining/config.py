@@ -46,7 +46,7 @@ class SearchSettings(Settings):
     k: int = Field(default=4, gt=0, le=2048)
     method: Literal["auto", "exact", "clusters", "faiss"] = "auto"
     clusters: int | None = Field(default=None, gt=0)
-    nearest: int = Field(default=8, gt=0, le=256)
+    nearest: int = Field(default=10, gt=0, le=256)
     backend: Literal["torch", "faiss"] = "torch"
     device: str = "cpu"
     source_tile: int = Field(default=0, ge=0)

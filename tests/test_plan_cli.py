@@ -10,7 +10,7 @@ def test_plan_prints_choice_and_alternatives(bitext):
     assert ended.code == 0
     for word in ("exact", "* clusters", "PQ75x4fs", "4 x 4 shards", "K 8,000"):
         assert word in ended.out
-    assert ended.last_line.startswith("search: clusters (K 8,000, 8 nearest, ")
+    assert ended.last_line.startswith("search: clusters (K 8,000, 10 nearest, ")
     assert "note:" not in ended.out
 
 

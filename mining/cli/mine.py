@@ -52,7 +52,7 @@ def mine(
         str | None, typer.Option(help="Search: auto (by rows, see `bitext plan`), exact, clusters or faiss.")
     ] = None,
     clusters: Annotated[int | None, typer.Option(help="Number of clusters (by rows).")] = None,
-    nearest: Annotated[int | None, typer.Option(help="Clusters that a row is in (8).")] = None,
+    nearest: Annotated[int | None, typer.Option(help="Clusters that a row is in (10).")] = None,
     index: Annotated[
         str | None, typer.Option(help="FAISS factory string, for example IVF256,Flat: search by faiss.")
     ] = None,

@@ -17,7 +17,7 @@ from mining.encoder.pieces import Pieces
 from mining.encoder.stored import StoredNetwork, StoredTable
 from mining.encoder.words import WordPieces
 from mining.encoder.words.sums import unit_sums
-from mining.encoder.words.texts import BLOCK_TEXTS, Texts, blocks
+from mining.encoder.words.texts import Texts, blocks
 
 _AHEAD = 3
 """Blocks whose pieces wait for the device, and blocks whose vectors wait to be fetched from it."""
@@ -53,8 +53,7 @@ def _on_processor(
     texts: Texts, finder: WordPieces, table: StoredTable, threads: int, vectors: np.ndarray, valid: np.ndarray
 ) -> None:
     values, scales = _arrays(table)
-    # Python strings are gathered by a thread of their own while compiled code is at work.
-    for start, block in ahead(blocks(texts), 2) if len(texts) > BLOCK_TEXTS else blocks(texts):
+    for start, block in blocks(texts):
         rows, usable = vectors[start:], valid[start:]
 
         def add_up(first: int, pieces: Pieces, rows: np.ndarray = rows, usable: np.ndarray = usable) -> None:

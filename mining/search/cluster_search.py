@@ -19,7 +19,7 @@ from mining.search.quantised import quantise
 from mining.search.shards import VectorShard
 
 #: Nearest clusters a row is a member of.
-NEAREST = 8
+NEAREST = 10
 #: Clusters for rows: the assignment costs rows x clusters, the join rows x rows / clusters; the root balances them.
 CLUSTERS_PER_ROOT = 8.0
 #: Rows of a side in a group of clusters, about; each row is in 3 to 4 groups.

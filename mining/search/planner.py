@@ -70,7 +70,7 @@ class Task:
     device: str = "cpu"
     cores: int = REFERENCE_CORES
     clusters: int | None = None
-    nearest: int = 8
+    nearest: int = 10
     shard_rows: int = Constants.shard_rows
 
     @property

@@ -19,7 +19,7 @@ from pipelines.sharded import write_blocks
 
 #: One model a process, whatever the number of threads; the tag is the model's hash.
 _MODEL = Shared()
-_BLOCK = 16_384
+_BLOCK = 32_768
 
 
 class _Model:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 Texts: TypeAlias = "Sequence[str] | pa.Array | pa.ChunkedArray"
 """Python strings, or an Arrow array of strings without nulls"""
-BLOCK_TEXTS = 16_384
+BLOCK_TEXTS = 32_768
 BLOCK_BYTES = 4 << 20
 """A block of texts ends at so many bytes even when it has few texts."""
 
