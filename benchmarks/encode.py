@@ -10,6 +10,7 @@ Medians of repeats taken in turn in one process; sentences a second, and process
 from __future__ import annotations
 
 import argparse
+import gc
 import lzma
 import os
 import platform
@@ -25,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from mining.devices import resolve_threads, torch_threads
+from mining.devices import keep_freed_memory, resolve_threads, torch_threads
 from mining.encoder import PieceTokenizer, SentenceEncoder
 from mining.encoder.averaging import bag_sums, unit_rows
 from mining.encoder.networks import AverageNetwork
@@ -122,8 +123,11 @@ class Measured:
         self.wall: dict[str, list[float]] = {}
         self.work: dict[str, list[float]] = {}
 
-    def run(self, name: str, encode: Callable[[Any], Any], texts: Any) -> None:
-        """One repeat."""
+    def run(self, name: str, encode: Callable[[Any], Any], texts: Any, *, cold: bool = False) -> None:
+        """One repeat, after the garbage of the last is gone and, unless `cold`, after a repeat without a clock."""
+        if not cold:
+            encode(texts)
+        gc.collect()
         wall, work = time.perf_counter(), time.process_time()
         encode(texts)
         self.wall.setdefault(name, []).append(len(texts) / (time.perf_counter() - wall))
@@ -170,7 +174,7 @@ def compare(measured: Measured, texts: list[str], tokenizer: PieceTokenizer, tab
     for _ in range(a.repeats):
         measured.run("words, warm", lambda texts: encoders["float32"].encode(texts, a.threads), texts)
         cold = by_words(tokenizer, table, "float32")
-        measured.run("words, cold", lambda texts, cold=cold: cold.encode(texts, a.threads), texts)
+        measured.run("words, cold", lambda texts, cold=cold: cold.encode(texts, a.threads), texts, cold=True)
         measured.run("words, warm, Arrow", lambda texts: encoders["float32"].encode(texts, a.threads), arrow)
         for dtype in ("float16", "int8"):
             measured.run(
@@ -218,8 +222,15 @@ def main() -> None:
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--pieces", type=Path, help="a sentencepiece model instead of one learnt now")
+    parser.add_argument(
+        "--fresh-memory",
+        action="store_true",
+        help="results of 120 MB come from the system each time, and all pay for its page faults",
+    )
     a = parser.parse_args()
     a.threads = resolve_threads(a.threads)
+    if not a.fresh_memory:
+        keep_freed_memory()
     source = english(Path(os.environ.get("BITEXT_DATA", "../shared/data")))
     texts = [text for text, _ in zip(source, range(max(a.cold, 4 * a.sentences)), strict=False)]
     model = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 import threading
 from collections import deque
@@ -11,14 +12,20 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from mining.compiled import in_ranges
 from mining.encoder.averaging import bag_sums
 from mining.encoder.networks import AverageNetwork
 from mining.encoder.pieces import Pieces
 from mining.encoder.stored import StoredNetwork, StoredTable
 from mining.encoder.words import WordPieces
 from mining.encoder.words.sums import unit_sums
-from mining.encoder.words.texts import Texts, blocks
+from mining.encoder.words.texts import BLOCK_TEXTS, Texts, blocks
+from mining.threads import resolve_threads
 
+_FEWEST_TEXTS = 256
+"""Texts that are worth a block of their own."""
+_BLOCKS_A_THREAD = 4
+"""Blocks for each thread when there are few texts, so that the threads end together."""
 _AHEAD = 3
 """Blocks whose pieces wait for the device, and blocks whose vectors wait to be fetched from it."""
 T = TypeVar("T")
@@ -52,15 +59,25 @@ def encode_by_words(
 def _on_processor(
     texts: Texts, finder: WordPieces, table: StoredTable, threads: int, vectors: np.ndarray, valid: np.ndarray
 ) -> None:
+    """Each thread takes one block after the other: while one gathers strings, the others are in compiled code."""
     values, scales = _arrays(table)
-    for start, block in blocks(texts):
-        rows, usable = vectors[start:], valid[start:]
+    workers = max(1, min(resolve_threads(threads), len(texts) // _FEWEST_TEXTS))
+    each = -(-len(texts) // (_BLOCKS_A_THREAD * workers))
+    taken, waiting = threading.Lock(), blocks(texts, min(BLOCK_TEXTS, max(each, _FEWEST_TEXTS)))
 
-        def add_up(first: int, pieces: Pieces, rows: np.ndarray = rows, usable: np.ndarray = usable) -> None:
-            count = len(pieces.offsets) - 1
-            unit_sums(pieces.ids, pieces.offsets, 0, count, values, scales, rows[first:], usable[first:])
+    def add_up(start: int, first: int, pieces: Pieces) -> None:
+        rows, count = start + first, len(pieces.offsets) - 1
+        unit_sums(pieces.ids, pieces.offsets, 0, count, values, scales, vectors[rows:], valid[rows:])
 
-        finder.each(block, threads, add_up)
+    def work(_first: int, _last: int) -> None:
+        while True:
+            with taken:
+                start, block = next(waiting, (0, None))
+            if block is None:
+                return
+            finder.each(block, 1, functools.partial(add_up, start))
+
+    in_ranges(work, workers, workers)
 
 
 def _arrays(table: StoredTable) -> tuple[np.ndarray, np.ndarray]:

@@ -45,21 +45,22 @@ def strings(texts: Texts) -> Sequence[str]:
     return listed
 
 
-def blocks(texts: Texts) -> Iterator[tuple[int, Utf8]]:
-    """The texts in order, block by block, each with the number of the first; lone surrogates are read as ``?``.
+def blocks(texts: Texts, most: int = 0) -> Iterator[tuple[int, Utf8]]:
+    """The texts in order, in blocks of at most `most` (0: `BLOCK_TEXTS`), each with the number of its first; lone
+    surrogates are ``?``.
 
     Raises TypeError for an element that is no ``str``, ValueError for an Arrow array that is not UTF-8.
     """
-    start = 0
+    start, most = 0, most or BLOCK_TEXTS
     if isinstance(texts, (pa.Array, pa.ChunkedArray)):
         for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
             chunk.validate(full=True)
-            for block in _cut(_buffers(chunk)):
+            for block in _cut(_buffers(chunk), most):
                 yield start, block
                 start += len(block.offsets) - 1
         return
-    for first in range(0, len(texts), BLOCK_TEXTS):
-        for block in _cut(_buffers(_array(list(texts[first : first + BLOCK_TEXTS]), first))):
+    for first in range(0, len(texts), most):
+        for block in _cut(_buffers(_array(list(texts[first : first + most]), first)), most):
             yield start, block
             start += len(block.offsets) - 1
 
@@ -89,11 +90,11 @@ def _buffers(array: pa.Array) -> Utf8:
     return Utf8(text, bounds)
 
 
-def _cut(texts: Utf8) -> Iterator[Utf8]:
-    """Blocks of at most `BLOCK_TEXTS` texts and, unless one text is longer, `BLOCK_BYTES` bytes."""
+def _cut(texts: Utf8, most: int) -> Iterator[Utf8]:
+    """Blocks of at most `most` texts and, unless one text is longer, `BLOCK_BYTES` bytes."""
     start, count = 0, len(texts.offsets) - 1
     while start < count:
         by_bytes = int(np.searchsorted(texts.offsets, texts.offsets[start] + BLOCK_BYTES, side="right")) - 1
-        stop = min(count, start + BLOCK_TEXTS, max(start + 1, by_bytes))
+        stop = min(count, start + most, max(start + 1, by_bytes))
         yield Utf8(texts.data, texts.offsets[start : stop + 1])
         start = stop
