@@ -49,6 +49,9 @@ DEMO = [
     "wagtail>=6.4",
 ]
 
+# What `benchmarks/encode.py` is compared with; not in the lock file, since nothing else needs them.
+PEERS = ["model2vec>=0.6", "sentence-transformers>=5"]
+
 TEST = [*DASK, *TRAIN, *LANGUAGE_ID, *RELEASED, "hypothesis>=6.100", "pytest>=8", "scipy>=1.11", "zstandard>=0.22"]
 DEV = ["mypy>=1.14", "ruff>=0.9", "types-PyYAML", "types-polib"]
 
@@ -65,7 +68,7 @@ setup(
     python_requires=">=3.10,<3.14",
     install_requires=REQUIREMENTS,
     extras_require={"cpu": CPU, "gpu": GPU, "dask": DASK, "demo": DEMO, "train": TRAIN}
-    | {"language-id": LANGUAGE_ID, "released": RELEASED, "test": TEST, "dev": DEV},
+    | {"language-id": LANGUAGE_ID, "released": RELEASED, "peers": PEERS, "test": TEST, "dev": DEV},
     entry_points={"console_scripts": ["bitext = mining.cli.app:main"]},
     classifiers=[
         "Intended Audience :: Science/Research",

@@ -25,7 +25,7 @@ class Constants:
 
     #: Operations a second of the exact tile pass, lists and certification included: a core (in bfloat16; without
     #: instructions for it half as many), and a GPU (H100) in float16.
-    exact: float = 150e9
+    exact: float = 130e9
     exact_gpu: float = 150e12
     #: Operations a second of products of bytes, and of the float32 products that transform vectors: a core.
     byte_products: float = 300e9
@@ -36,6 +36,8 @@ class Constants:
     group_row: float = 6e-6
     #: How much more is compared than if rows were spread evenly over the clusters.
     skew: float = 1.6
+    #: How much of the cores' time the join fills: parts of it have one thread, or wait for the disk.
+    busy: float = 0.8
     #: Seconds that any search takes to start its stages, and a stage's step.
     start: float = 1.5
     #: Operations a second of an inverted file's scan and of a fast scan of 4-bit codes (a code counts as 4 dimensions).
@@ -132,7 +134,7 @@ def cluster_estimate(task: Task, constants: Constants = Constants()) -> Estimate
         + 2.0 * task.rows * task.dim**2 / constants.float_products
         + joined * constants.list_update
         + task.rows * groups_per_row * constants.group_row
-    ) / task.cores + constants.start
+    ) / (task.cores * constants.busy) + constants.start
     rows = min(1.3 * GROUP_ROWS, max(task.source_rows, task.target_rows)) * 2
     memory = constants.base + max(
         rows * (7 * task.dim + 8 * (task.k + EXTRA) * (1 + task.cores) + 8 * division.nearest),
