@@ -19,7 +19,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 import pyarrow.parquet as pq
-from corpora import GOLD, write_corpora
+from corpora import gold_pairs, write_corpora
 from jobs import Job, machine, mine
 from scale import SEARCH
 
@@ -96,7 +96,7 @@ def exact_sample(source: Side, target: Side, sample: np.ndarray) -> tuple[Neighb
 def quality(source: Side, target: Side, corpora: Path, count: int) -> None:
     """Print recall and F1 of the join and of the exact search for sampled source rows."""
     sample = np.arange(min(count, len(source.ids))) * len(source.ids) // min(count, len(source.ids))
-    gold = dict(line.split("\t") for line in (corpora / GOLD).read_text(encoding="utf-8").rstrip("\n").split("\n"))
+    gold = gold_pairs(corpora)
     wanted = np.array([gold[name] for name in source.ids[sample]], dtype=object)
     exact, own, other = exact_sample(source, target, sample)
     joined = Neighbours(source.lists.ids[sample], source.lists.cosines[sample])

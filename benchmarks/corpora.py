@@ -77,5 +77,11 @@ def write_corpora(folder: Path, rows: int, languages: tuple[str, ...] = LANGUAGE
     return place
 
 
+def gold_pairs(corpora: Path) -> dict[str, str]:
+    """The target id of each source id."""
+    lines = (corpora / GOLD).read_text(encoding="utf-8").rstrip("\n").split("\n")
+    return dict(line.split("\t") for line in lines)
+
+
 def _one_line(text: str) -> str:
     return text.replace("\t", " ").replace("\n", " ")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from corpora import GOLD, SOURCE, TARGET
+from corpora import SOURCE, TARGET, gold_pairs
 
 from mining.evaluation.threshold import BestThreshold, best_threshold
 
@@ -76,7 +76,7 @@ def _stage(entry: dict[str, Any]) -> Stage:
 def best_f1(job: Job, corpora: Path) -> BestThreshold:
     """The best F1 of the job's pairs against the gold pairs over all thresholds."""
     table = pq.read_table(job.folder / "pairs.parquet", columns=["score", "source_id", "target_id"])
-    gold = dict(line.split("\t") for line in (corpora / GOLD).read_text(encoding="utf-8").rstrip("\n").split("\n"))
+    gold = gold_pairs(corpora)
     found = zip(table["source_id"].to_pylist(), table["target_id"].to_pylist(), strict=True)
     correct = np.fromiter((gold[source] == target for source, target in found), bool, len(table))
     return best_threshold(table["score"].to_numpy(), correct, len(gold))

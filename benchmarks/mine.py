@@ -15,7 +15,7 @@ import statistics
 import time
 from pathlib import Path
 
-from corpora import GOLD, LANGUAGES, SOURCE, TARGET, write_corpora
+from corpora import LANGUAGES, SOURCE, TARGET, gold_pairs, write_corpora
 from jobs import Job, best_f1, machine, mine
 from plain_mining import PlainMiner
 
@@ -24,7 +24,7 @@ from mining.evaluation.threshold import BestThreshold, best_threshold
 
 def plain_f1(output: Path, corpora: Path) -> BestThreshold:
     """The best F1 of the plain job's pairs over all thresholds."""
-    gold = dict(line.split("\t") for line in (corpora / GOLD).read_text(encoding="utf-8").rstrip("\n").split("\n"))
+    gold = gold_pairs(corpora)
     rows = [line.split("\t") for line in output.read_text(encoding="utf-8").rstrip("\n").split("\n")]
     return best_threshold([float(row[0]) for row in rows], [gold[row[1]] == row[2] for row in rows], len(gold))
 
