@@ -96,6 +96,13 @@ def _encode(side: Side, encoder: Encoder, threads: int) -> VectorShard:
     return vector_shard(0, valid, to_stored(vectors))
 
 
+def check_counts(**counts: int | None) -> None:
+    """Raise ValueError for a count that is no whole number above 0; None stands for one that is not given."""
+    for name, count in counts.items():
+        if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
+            raise ValueError(f"{name} = {count!r}: give a whole number, 1 or more")
+
+
 def check_k(k: int, source_rows: int, target_rows: int) -> None:
     """Raise UsageError when a side has fewer sentences to choose from than k."""
     for side, rows in (("source", source_rows), ("target", target_rows)):
@@ -151,7 +158,7 @@ def mine(
 
     Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold`` if one is given: the
     same pairs and scores as ``bitext mine`` gives for the same texts. Raises UsageError when k exceeds a side,
-    ValueError for an unknown margin, strategy or method and TypeError for anything that is not text.
+    ValueError for an unknown margin, strategy or method and a count below 1, TypeError for anything that is not text.
 
     >>> from mining import load_encoder, mine  # doctest: +SKIP
     >>> english, german = ["A cat.", "Good night."], ["Gute Nacht.", "Eine Katze."]
@@ -203,6 +210,7 @@ def search_texts(
 
     Arguments and errors as for `mine`.
     """
+    check_counts(k=k, clusters=clusters, nearest=nearest)
     sides = _side(source, source_ids, "source"), _side(target, target_ids, "target")
     shards = _encode(sides[0], encoder, threads), _encode(sides[1], target_encoder or encoder, threads)
     check_k(k, int(shards[0].valid.sum()), int(shards[1].valid.sum()))

@@ -78,3 +78,12 @@ def test_wrong_types_are_refused(encoder):
         mine(["a", "b"], ["c"], encoder, k=1, source_ids=["x"])
     with pytest.raises(ValueError, match="unknown strategy"):
         mine(["a"], ["b"], encoder, k=1, strategy="best")
+
+
+@pytest.mark.parametrize(
+    "counts", [{"k": 0}, {"k": -1}, {"k": 2.5}, {"k": "2"}, {"k": True}, {"nearest": 0}, {"clusters": -5}]
+)
+def test_counts_below_one_are_refused_by_name(task, encoder, counts):
+    (name,) = counts
+    with pytest.raises(ValueError, match=f"{name} = .*: give a whole number, 1 or more"):
+        mine(*sides(task), encoder, **counts)

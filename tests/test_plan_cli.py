@@ -55,3 +55,33 @@ def test_plan_names_what_is_wrong(bitext, arguments, message):
     ended = bitext("plan", *arguments)
     assert ended.code == 2
     assert message in ended.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--device", "tpu"), "--device tpu: not supported"),
+        (("--memory", "24"), "--memory 24: 24 bytes hold nothing; write it like 24GB"),
+        (("--disk", "0"), "--disk 0: 0 bytes hold nothing"),
+        (("--dim", "0"), "--dim"),
+    ],
+)
+def test_plan_refuses_what_makes_no_sense(bitext, flags, message):
+    ended = bitext("plan", *BIG, *flags)
+    assert ended.code == 2
+    assert message in ended.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("--method", "exact", "--index", "Flat"), "--index is for --method faiss"),
+        (("--method", "exact", "--clusters", "5"), "--clusters is for --method clusters or auto"),
+        (("--method", "clusters", "--backend", "faiss"), "--backend is for --method exact or auto"),
+    ],
+)
+def test_flags_of_another_method_are_refused(bitext, task, tmp_path, flags, named):
+    ended = bitext("mine", "--source", task.source, "--target", task.target, "--output", tmp_path / "run", *flags)
+    assert ended.code == 2
+    assert named in ended.err
+    assert not (tmp_path / "run").exists()

@@ -84,7 +84,7 @@ def encode(
     why = "".join(f", {count} {reason}" for reason, count in reasons.items())
     invalid = f"{written.invalid} invalid{' (' + why[2:] + ')' if why else ''}"
     if words is not None:
-        known = f"{words.looked_up:,} words, {words.hit_rate:.1%} met before"
+        known = f"{words.looked_up:,} words, {words.hit_rate:.1%} found in the table"
         typer.echo(f"{known}; {words.words:,} distinct ones kept in {words.memory / (1 << 20):.0f} MiB", err=True)
     typer.echo(f"{written.rows} rows, {invalid}, dimension {written.dim}, in {settings.out}")
 

@@ -19,17 +19,28 @@ def _rows(text: str | None, name: str) -> int | None:
     except ValueError:
         number = -1.0
     if not 1 <= number < 1e15:
-        raise UsageError(f"--{name} {text}: give a number of rows, for example 1e6")
+        raise UsageError(f"--{name} {text}: give a number of rows from 1 to 1e15, for example 1e6")
     return int(number)
 
 
 def _bytes(text: str | None, name: str) -> int | None:
     from mining.config import parse_size
 
+    if text is None:
+        return None
     try:
-        return None if text is None else int(str(parse_size(text)))
+        count = int(str(parse_size(text)))
     except ValueError as error:
         raise UsageError(f"--{name}: {error}") from None
+    if count < 1_000_000:
+        raise UsageError(f"--{name} {text}: {count} bytes hold nothing; write it like 24GB")
+    return count
+
+
+def _check_device(device: str) -> None:
+    """The device may be another machine's, so it need not be here."""
+    if device.partition(":")[0] not in {"cpu", "cuda"}:
+        raise UsageError(f"--device {device}: not supported; use cpu or cuda")
 
 
 def _count(spec: Any, name: str) -> int:
@@ -68,7 +79,7 @@ def _table(choice: Any) -> Any:
 def plan(
     source_rows: Annotated[str | None, typer.Option(help="Sentences of the source, for example 1e6.")] = None,
     target_rows: Annotated[str | None, typer.Option(help="Sentences of the target.")] = None,
-    dim: Annotated[int | None, typer.Option(help="Dimensions (those of the model).")] = None,
+    dim: Annotated[int | None, typer.Option(help="Dimensions (those of the model).", min=1)] = None,
     k: Annotated[int | None, typer.Option(help="Nearest neighbours a side (4).")] = None,
     method: Annotated[str | None, typer.Option(help="auto (default), exact, clusters or faiss.")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory at hand, for example 24GB.")] = None,
@@ -98,6 +109,7 @@ def plan(
     flags = {"search.k": k, "search.method": method, "search.device": device}
     data = override(data, flags)
     search = validate(SearchSettings, data.get("search") or {}, config or "command line")
+    _check_device(search.device)
     shard = validate(ShardSettings, data.get("shard") or {}, config or "command line")
     if dim is None:
         from mining.encoder import load_encoder
