@@ -21,7 +21,10 @@ EXACT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Constants:
-    """Measured on two cores of an AMD EPYC with AVX512 (BF16 and VNNI), 300 dimensions; a core is one of them."""
+    """Measured on two cores of an AMD EPYC with AVX512 (BF16 and VNNI), 300 dimensions; a core is one of them.
+
+    Not measured, but assumed: `exact_gpu`, `scan` and `fast_scan`.
+    """
 
     #: Operations a second of the exact tile pass, lists and certification included: a core (in bfloat16; without
     #: instructions for it half as many), and a GPU (H100) in float16.
