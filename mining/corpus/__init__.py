@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from mining.corpus.dedup import dedup_key, first_occurrence
-from mining.corpus.inputs import file_hash, list_inputs
+from mining.corpus.inputs import file_hash, list_inputs, new_digest
 from mining.corpus.reader import read_file, read_rows
 from mining.corpus.rows import BAD_ROW, BLANK, INVALID_UTF8, TOO_LONG, Row, row_blocks
 from mining.corpus.spec import BitextSpec, CorpusSpec, InputFile, RowRules
@@ -27,6 +27,7 @@ __all__ = [
     "file_hash",
     "first_occurrence",
     "list_inputs",
+    "new_digest",
     "read_file",
     "read_rows",
     "row_blocks",

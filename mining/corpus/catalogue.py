@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import polib
 
-from mining.corpus.compression import read_all
+from mining.corpus.compression import Digest, read_all
 from mining.corpus.rows import INVALID_UTF8, Row, dropped, generated_id, invalid_utf8_error, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules, without_compression
 from mining.errors import InputError
@@ -22,7 +22,7 @@ _DEFAULT = re.compile(r'^\s*Default:\s*(".*")\s*$')
 _CONTINUED = re.compile(r'^\s*(".*")\s*$')
 
 
-def read_catalogue(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
+def read_catalogue(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one catalogue; the record number counts the rows.
 
     The header and obsolete, fuzzy and untranslated entries are no rows. An entry with plural forms gives two: the
@@ -30,7 +30,7 @@ def read_catalogue(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[
     ``Default: "..."`` (Plone's convention), that default is the source text; .mo files have no comments. A file is read
     whole: catalogues are small.
     """
-    for number, (place, source, translation) in enumerate(_messages(file.path), 1):
+    for number, (place, source, translation) in enumerate(_messages(file.path, digest), 1):
         values = {"msgid": source, "msgstr": translation}
         texts = tuple(values[field] for field in layout.fields)
         cleaned = tuple(_ESCAPED.sub("\ufffd", text) for text in texts)
@@ -44,9 +44,9 @@ def read_catalogue(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[
             yield make_row(row_id, cleaned, file.name, number, spec.max_chars)
 
 
-def _messages(path: str) -> Iterator[tuple[int, str, str]]:
+def _messages(path: str, digest: Digest | None) -> Iterator[tuple[int, str, str]]:
     """Line (.po) or entry number (.mo), source text and translation; undecodable bytes are surrogate escapes."""
-    data = read_all(path)
+    data = read_all(path, digest)
     try:
         entries = _mo_entries(data) if _is_mo(path) else _po_entries(data)
     except (OSError, ValueError, IndexError, KeyError, struct.error) as error:

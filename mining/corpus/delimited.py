@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mining.corpus.compression import Digest
 from mining.corpus.lines import FaultyLine, Line, read_lines
 from mining.corpus.rows import Row, bad_row, dropped, generated_id, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules
 
 
-def read_tsv(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
+def read_tsv(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one TSV file; the id comes from the column `spec.id`, by default ``id`` if such a column is declared."""
     reader = TsvReader(spec, file, layout)
-    for first, lines in read_lines(file.path, spec.invalid_utf8, spec.max_chars):
+    for first, lines in read_lines(file.path, spec.invalid_utf8, spec.max_chars, digest):
         yield from reader.rows(first, lines)
 
 

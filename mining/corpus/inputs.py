@@ -37,12 +37,17 @@ def list_inputs(spec: RowRules) -> list[InputFile]:
     return sorted(named, key=lambda file: file.name)
 
 
+def new_digest() -> hashlib.blake2b:
+    """An empty digest, for a reader to fill: its ``hexdigest()`` is then the `file_hash` of what was read."""
+    return hashlib.blake2b(digest_size=16)
+
+
 def file_hash(path: str | os.PathLike[str]) -> str:
     """BLAKE2b digest (128 bits, 32 hexadecimal digits) of the bytes of the file as it lies on disk.
 
     Raises UsageError if it cannot be read.
     """
-    digest = hashlib.blake2b(digest_size=16)
+    digest = new_digest()
     try:
         with open(path, "rb", buffering=0) as file:
             while piece := file.read(_HASH_PIECE):

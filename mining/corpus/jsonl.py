@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from mining.corpus.compression import Digest
 from mining.corpus.lines import FaultyLine, numbered_lines
 from mining.corpus.rows import BLANK, INVALID_UTF8, Row, bad_row, dropped, generated_id, invalid_utf8_error, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules
@@ -15,13 +16,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def read_jsonl(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
+def read_jsonl(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one file; ids are strings or integers.
 
     Without `spec.id` the first object decides for the file: if it has a field ``id``, every row must.
     """
     reader = _JsonReader(spec, file, layout)
-    for number, line in numbered_lines(file.path, spec.invalid_utf8, spec.max_chars):
+    for number, line in numbered_lines(file.path, spec.invalid_utf8, spec.max_chars, digest):
         if isinstance(line, FaultyLine):
             yield dropped(generated_id(file.name, number), (line.head,) * reader.width, file.name, number, line.reason)
         elif not line or line.isspace():

@@ -11,7 +11,7 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mining.corpus.compression import BrokenStreamError, read_pieces
+from mining.corpus.compression import BrokenStreamError, Digest, read_pieces
 from mining.corpus.rows import INVALID_UTF8, TOO_LONG, invalid_utf8_error
 from mining.corpus.spec import Policy
 from mining.errors import InputError
@@ -41,19 +41,22 @@ def line_limit(max_chars: int) -> int:
     return max(MIN_LINE_LIMIT, 16 * max_chars)
 
 
-def read_lines(path: str, policy: Policy, max_chars: int) -> Iterator[tuple[int, list[Line]]]:
+def read_lines(
+    path: str, policy: Policy, max_chars: int, digest: Digest | None = None
+) -> Iterator[tuple[int, list[Line]]]:
     """Blocks of lines, each as the 1-based number of its first line and the lines.
 
     Memory is bounded by a block of about 1 MiB and a line of ``line_limit(max_chars)`` bytes. Raises InputError, with
     path and line, for a truncated or corrupt compressed file and, if `policy` is ``strict``, for invalid UTF-8.
+    `digest` is given the file as in `read_pieces`.
     """
-    for first, block in read_blocks(path, policy, max_chars, whole=False):
+    for first, block in read_blocks(path, policy, max_chars, whole=False, digest=digest):
         if not isinstance(block, bytes):
             yield first, block
 
 
 def read_blocks(
-    path: str, policy: Policy, max_chars: int, whole: bool = True
+    path: str, policy: Policy, max_chars: int, whole: bool = True, digest: Digest | None = None
 ) -> Iterator[tuple[int, bytes | list[Line]]]:
     r"""The blocks of `read_lines`; those of valid UTF-8 and lines of bearable length as they are, if `whole`.
 
@@ -61,7 +64,7 @@ def read_blocks(
     """
     decoder = _LineDecoder(path, policy, line_limit(max_chars))
     try:
-        for block in _blocks(path, decoder.limit):
+        for block in _blocks(read_pieces(path, digest), decoder.limit):
             first = decoder.number
             if whole and isinstance(block, bytes) and len(block) <= decoder.limit and is_utf8(block):
                 decoder.number += block.count(b"\n") + 1
@@ -88,9 +91,11 @@ def split_lines(block: bytes) -> list[Line]:
     return [line.removesuffix("\r") for line in block.decode("utf-8").split("\n")]
 
 
-def numbered_lines(path: str, policy: Policy, max_chars: int) -> Iterator[tuple[int, Line]]:
+def numbered_lines(
+    path: str, policy: Policy, max_chars: int, digest: Digest | None = None
+) -> Iterator[tuple[int, Line]]:
     """The lines of ``read_lines`` one by one, each with its 1-based number."""
-    for first, lines in read_lines(path, policy, max_chars):
+    for first, lines in read_lines(path, policy, max_chars, digest):
         yield from enumerate(lines, first)
 
 
@@ -113,12 +118,12 @@ class _LongLine:
                 self.valid = False
 
 
-def _blocks(path: str, limit: int) -> Iterator[bytes | _LongLine]:
+def _blocks(pieces: Iterator[bytes], limit: int) -> Iterator[bytes | _LongLine]:
     r"""The file in runs of whole lines, without the ``\n`` of the last; a line beyond `limit` bytes comes alone."""
     held: list[bytes] = []
     size = 0
     long: _LongLine | None = None
-    for piece in _without_bom(read_pieces(path)):
+    for piece in _without_bom(pieces):
         if long is not None:
             end = piece.find(b"\n")
             if end < 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mining.corpus.compression import open_seekable
+from mining.corpus.compression import Digest, open_seekable
 from mining.corpus.rows import INVALID_UTF8, Row, bad_row, dropped, generated_id, invalid_utf8_error, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules
 from mining.errors import InputError, UsageError
@@ -13,7 +13,7 @@ from mining.errors import InputError, UsageError
 BATCH_ROWS = 4096
 
 
-def read_parquet(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
+def read_parquet(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one file; text columns hold strings (null counts as blank), the id column strings or integers.
 
     Raises UsageError for a missing column (naming those there are) or one of another type, InputError for a file that
@@ -23,7 +23,7 @@ def read_parquet(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Ro
     import pyarrow.parquet as pq
 
     number = 0
-    with open_seekable(file.path) as stream:
+    with open_seekable(file.path, digest) as stream:
         try:
             parquet = pq.ParquetFile(stream)
             id_column = _check_schema(parquet.schema_arrow, spec, layout, file.path)

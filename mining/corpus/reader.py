@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
+from mining.corpus.compression import Digest
 from mining.corpus.inputs import list_inputs
 from mining.corpus.rows import Row
 from mining.corpus.spec import Format, InputFile, Layout, RowRules, layout
@@ -20,16 +21,19 @@ _READERS: dict[Format, str] = {
 """By name, since the readers bring libraries which a user of one format need not wait for."""
 
 
-def read_file(spec: RowRules, file: InputFile) -> Iterator[Row]:
+def read_file(spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[Row]:
     """The rows of one file of `spec`, as a stream in constant memory (gettext catalogues are read whole).
 
     Every line or record is a row: what cannot be used comes with a reason. Raises InputError for faulty content,
     UsageError where settings and content do not fit (a missing Parquet column, a language that TMX does not have).
+    After the last row `digest` has been given the file's bytes as they lie on disk (not those of a target file).
     """
     shape = layout(spec, file.path)
     module, _, function = _READERS[shape.format].partition(":")
-    reader: Callable[[RowRules, InputFile, Layout], Iterator[Row]] = getattr(import_module(module), function)
-    return reader(spec, file, shape)
+    reader: Callable[[RowRules, InputFile, Layout, Digest | None], Iterator[Row]] = getattr(
+        import_module(module), function
+    )
+    return reader(spec, file, shape, digest)
 
 
 def read_rows(spec: RowRules) -> Iterator[Row]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from mining.corpus.cells import cut, find_cells, inspect, strings
+from mining.corpus.compression import Digest
 from mining.corpus.delimited import TsvReader
 from mining.corpus.lines import Line, read_blocks, split_lines
 from mining.corpus.reader import read_file
@@ -30,20 +31,21 @@ _BLOCK_ROWS, _BLOCK_CHARS = 8192, 4_000_000
 _REASONS = pa.array([BLANK, TOO_LONG], pa.string())
 
 
-def read_tables(spec: CorpusSpec, file: InputFile) -> Iterator[pa.Table]:
+def read_tables(spec: CorpusSpec, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
     """The rows of one file of `spec` as tables of `ROWS_SCHEMA` (n rows each), in constant memory.
 
-    Rows, their order and the errors are those of `mining.corpus.read_file`.
+    Rows, their order and the errors are those of `mining.corpus.read_file`. After the last table `digest` has been
+    given the file's bytes as they lie on disk: with `new_digest` it is the `file_hash` of what was read.
     """
     shape = layout(spec, file.path)
     # A name with bytes that are no UTF-8 is left to the rows, and so is what becomes of it.
     by_lines = shape.format in ("text", "tsv") and file.name.isprintable()
     if not by_lines:
-        for rows in row_blocks(read_file(spec, file), _BLOCK_ROWS, _BLOCK_CHARS):
+        for rows in row_blocks(read_file(spec, file, digest), _BLOCK_ROWS, _BLOCK_CHARS):
             yield rows_table(rows)
         return
     reader = _TsvTables(spec, file) if shape.format == "tsv" else _TextTables(spec, file)
-    for first, block in read_blocks(file.path, spec.invalid_utf8, spec.max_chars):
+    for first, block in read_blocks(file.path, spec.invalid_utf8, spec.max_chars, digest=digest):
         if isinstance(block, bytes):
             yield reader.table(first, block)
         else:

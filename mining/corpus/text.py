@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 
+from mining.corpus.compression import Digest
 from mining.corpus.lines import FaultyLine, Line, numbered_lines, read_lines
 from mining.corpus.rows import BLANK, INVALID_UTF8, TOO_LONG, Row, dropped, generated_id, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules
 from mining.errors import InputError
 
 
-def read_text(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
+def read_text(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one plain text file, or of the two files of a bitext (one text or two a row)."""
     if file.target_path is None:
-        return _read_single(spec, file)
-    return _read_aligned(spec, file, file.target_path)
+        return _read_single(spec, file, digest)
+    return _read_aligned(spec, file, file.target_path, digest)
 
 
-def _read_single(spec: RowRules, file: InputFile) -> Iterator[Row]:
-    for first, lines in read_lines(file.path, spec.invalid_utf8, spec.max_chars):
+def _read_single(spec: RowRules, file: InputFile, digest: Digest | None) -> Iterator[Row]:
+    for first, lines in read_lines(file.path, spec.invalid_utf8, spec.max_chars, digest):
         yield from line_rows(file.name, spec.max_chars, first, lines)
 
 
@@ -38,10 +39,10 @@ def line_rows(name: str, max_chars: int, first: int, lines: list[Line]) -> Itera
             yield Row(row_id, (line,), name, number, None)
 
 
-def _read_aligned(spec: RowRules, file: InputFile, target_path: str) -> Iterator[Row]:
+def _read_aligned(spec: RowRules, file: InputFile, target_path: str, digest: Digest | None) -> Iterator[Row]:
     """Rows of two line-aligned files; raises InputError at the end if they do not have the same number of lines."""
     sides = (
-        numbered_lines(file.path, spec.invalid_utf8, spec.max_chars),
+        numbered_lines(file.path, spec.invalid_utf8, spec.max_chars, digest),
         numbered_lines(target_path, spec.invalid_utf8, spec.max_chars),
     )
     counts = [0, 0]

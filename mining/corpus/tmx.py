@@ -10,7 +10,7 @@ from xml.etree.ElementTree import ParseError
 from defusedxml.common import DefusedXmlException  # type: ignore[import-untyped]
 from defusedxml.ElementTree import DefusedXMLParser  # type: ignore[import-untyped]
 
-from mining.corpus.compression import BrokenStreamError, read_pieces
+from mining.corpus.compression import BrokenStreamError, Digest, read_pieces
 from mining.corpus.rows import INVALID_UTF8, Row, bad_row, dropped, generated_id, make_row
 from mining.corpus.spec import InputFile, Layout, Policy, RowRules
 from mining.errors import InputError, UsageError
@@ -25,7 +25,7 @@ _MARK = "\ufdd0"
 _DECLARED_ENCODING = re.compile(rb"^\s*<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)", re.ASCII)
 
 
-def read_tmx(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
+def read_tmx(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one file; the text fields are language codes, compared without case.
 
     ``de`` also takes ``de-AT`` where a unit has no plain ``de``, and ``de-AT`` takes ``de``. A unit without the
@@ -34,7 +34,7 @@ def read_tmx(spec: RowRules, file: InputFile, layout: Layout) -> Iterator[Row]:
     """
     target = _Units(layout.fields, spec.max_chars)
     number = 0
-    for piece in _parsed(file.path, target, spec.invalid_utf8):
+    for piece in _parsed(file.path, target, spec.invalid_utf8, digest):
         for tuid, texts in piece:
             number += 1
             yield _row(spec, file, number, tuid, texts)
@@ -132,12 +132,14 @@ def _language(code: str) -> str:
     return code.strip().lower().replace("_", "-")
 
 
-def _parsed(path: str, target: _Units, policy: Policy) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
+def _parsed(
+    path: str, target: _Units, policy: Policy, digest: Digest | None
+) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
     """The units completed by each piece of the file."""
     parser = DefusedXMLParser(target=target)
     line = 1
     try:
-        for piece in _readable(read_pieces(path), policy):
+        for piece in _readable(read_pieces(path, digest), policy):
             parser.feed(piece)
             line += piece.count(b"\n")
             yield target.take()

@@ -5,9 +5,13 @@ import lzma
 import random
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from mining.corpus import CorpusSpec, file_hash, list_inputs, new_digest
 from mining.corpus.compression import open_seekable, read_pieces
+from mining.corpus.tables import read_tables
 from mining.errors import InputError, UsageError
 
 EXTENSIONS = [".gz", ".bz2", ".xz", ".zst"]
@@ -123,4 +127,42 @@ def test_missing_file():
     with pytest.raises(UsageError, match=r"nowhere\.txt: cannot be read: No such file"):
         list(read_pieces("nowhere.txt"))
     with pytest.raises(UsageError, match=r"nowhere\.parquet: cannot be read"):
-        open_seekable("nowhere.parquet")
+        open_seekable("nowhere.parquet").__enter__()
+
+
+def _hashed(path: str, **settings) -> str:
+    digest = new_digest()
+    spec = CorpusSpec(path=path, **settings)
+    for _ in read_tables(spec, list_inputs(spec)[0], digest):
+        pass
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("extension", ["", *EXTENSIONS])
+@pytest.mark.parametrize(
+    ("name", "content", "settings"),
+    [
+        ("a.txt", b"one\ntwo \xff\n", {"invalid_utf8": "replace"}),
+        ("a.tsv", b"1\tone\n2\ttwo\n", {"columns": ["id", "text"]}),
+        ("a.jsonl", b'{"text": "one"}\n', {}),
+        ("a.tmx", b"<tmx><tu><tuv xml:lang='en'><seg>a</seg></tuv></tu></tmx>\n\n", {"text": "en"}),
+        ("a.po", b'msgid "a"\nmsgstr "b"\n', {"text": "msgid"}),
+    ],
+)
+def test_what_was_read_is_hashed_as_it_lies_on_disk(write, extension, name, content, settings):
+    path = write(f"{name}{extension}", content)
+    assert _hashed(path, **settings) == file_hash(path)
+
+
+@pytest.mark.parametrize("extension", ["", ".gz"])
+def test_a_parquet_file_is_hashed_whole(write, extension):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": ["one", "two"], "unread": ["x", "y"]}), sink)
+    path = write(f"a.parquet{extension}", sink.getvalue().to_pybytes())
+    assert _hashed(path) == file_hash(path)
+
+
+def test_a_seekable_file_that_is_written_to_meanwhile(write):
+    path = write("a.parquet", b"one")
+    with pytest.raises(InputError, match=r"a\.parquet: was written to while it was read"), open_seekable(path):
+        Path(path).write_bytes(b"another")
