@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mining.shown import shown
+
 
 class BitextError(Exception):
     """Base of all errors that are reported as one line, without a traceback.
@@ -10,6 +12,10 @@ class BitextError(Exception):
     """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """The message; what cannot be seen in the names and texts that it quotes stands there as an escape."""
+        return shown(super().__str__())
 
 
 class UsageError(BitextError):

@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+
+from mining.console import SafeConsole
+from mining.shown import safe
 
 
 class Progress:
     """Shows stages on standard error; `quiet` shows nothing."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(stderr=True, quiet=quiet)
+        self.console = SafeConsole(stderr=True, quiet=quiet)
 
     def say(self, line: str) -> None:
         """Show one line."""
-        self.console.print(line, highlight=False, soft_wrap=True)
+        self.console.print(safe(line), soft_wrap=True)
 
     @contextlib.contextmanager
     def stage(self, label: str, total: int, done: int) -> Iterator[Callable[[float], None]]:

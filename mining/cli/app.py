@@ -5,14 +5,45 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from mining.cli import convert, demo, encode, evaluate, mine, plan, prepare, score, train
+from mining.cli.say import LogFormatter, say, write_anything
 from mining.errors import BitextError
+from mining.shown import safe, safe_lines
+
+
+@contextmanager
+def _safe_complaints() -> Iterator[None]:
+    """Complaints about flags quote what was given, such as names of files: let them be safe to show."""
+    try:
+        yield
+    except Exception as error:
+        message = getattr(error, "message", None)
+        if hasattr(error, "format_message") and isinstance(message, str):
+            error.message = safe(message)  # type: ignore[attr-defined]
+        raise
+
+
+class _Commands(TyperGroup):
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _safe_complaints():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _safe_complaints():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="bitext",
+    cls=_Commands,
     help="Find the translations hidden in two large piles of sentences.",
     no_args_is_help=True,
     add_completion=False,
@@ -34,11 +65,9 @@ app.command("demo")(demo.demo)
 def _options(
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what each stage does."),
 ) -> None:
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
     # Beam warns on import, to the root logger, that its Google client is not installed; nothing here uses it.
     logging.getLogger().addFilter(lambda record: "apitools" not in record.getMessage())
 
@@ -48,19 +77,25 @@ def main() -> None:
     # Threads that spin while they wait make a training several times slower on a machine with other work to do. torch
     # and faiss read this when they are loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    write_anything()
+    logging.captureWarnings(True)
     try:
         app()
     except BitextError as error:
-        typer.secho(f"error: {error}", err=True, fg="red")
+        say(f"error: {error}", err=True, fg="red")
         sys.exit(error.exit_code)
     except OSError as error:
         # A full disk, a lost mount: no defect of the program, and what is finished stays.
         where = f"{error.filename}: " if error.filename else ""
-        typer.secho(f"error: {where}{error.strerror or error}", err=True, fg="red")
+        say(f"error: {where}{error.strerror or error}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
-        typer.secho("interrupted: run the same command again to go on from here", err=True, fg="red")
+        say("interrupted: run the same command again to go on from here", err=True, fg="red")
         sys.exit(130)
+    except Exception:
+        # A defect keeps its traceback, of which names and texts may be a part.
+        sys.stderr.write(safe_lines(traceback.format_exc()))
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from mining.cli.say import say
 from mining.errors import UsageError
 
 MODEL, PREPARED, HDF5 = "model", "prepared", "hdf5"
@@ -95,7 +96,7 @@ def convert(
         raise UsageError(f"{source}: becomes {kind}, not {to}{known}")
     if output.resolve() == source.resolve():
         raise UsageError(f"{output}: is the source as well: name another output")
-    typer.echo(run(asked))
+    say(run(asked))
 
 
 def _ways(source: Path) -> tuple[str, Callable[[_Asked], str]]:
@@ -224,10 +225,11 @@ def _check_output(asked: _Asked) -> None:
 @contextmanager
 def _shown(rows: int) -> Iterator[Callable[[int], None]]:
     """Shows the rows done on stderr."""
-    from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    from mining.console import SafeConsole
+
+    console = SafeConsole(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("rows", total=rows)
         yield lambda count: bar.update(task, advance=count)

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from mining.cli.say import say
+
 WIDTH = 100
 """Characters of a sentence that are shown."""
 
@@ -42,34 +44,37 @@ def demo(
     catalogues = job.installed_catalogues()
     pairs = job.read_pairs(catalogues.values())
     sizes = job.prepare(output, pairs, job.HIDDEN_PAIRS)
-    typer.echo(f"{len(pairs):,} distinct pairs from the catalogues of {', '.join(catalogues)}")
+    say(f"{len(pairs):,} distinct pairs from the catalogues of {', '.join(catalogues)}")
     for name, size in sizes.items():
-        typer.echo(
+        say(
             f"{name}: {size.gold:,} translations hidden among {size.source:,} English and {size.target:,} German "
             "sentences"
         )
-    typer.echo(f"mining dev to tune the threshold, then test with it ({time.monotonic() - started:.0f} s so far)")
+    say(f"mining dev to tune the threshold, then test with it ({time.monotonic() - started:.0f} s so far)")
     result = job.tune_and_test(output, model)
     _show_examples(job.examples(output))
     _show_result(result, time.monotonic() - started)
-    typer.echo(f"{result.pairs:,} mined pairs: {result.folder / 'pairs.tsv'}")
+    say(f"{result.pairs:,} mined pairs: {result.folder / 'pairs.tsv'}")
 
 
 def _show_examples(pairs: list[Any]) -> None:
     from textwrap import shorten
 
-    typer.echo("\nfive mined pairs of test, from the best score to the worst (+ right, - wrong):")
+    say()
+    say("five mined pairs of test, from the best score to the worst (+ right, - wrong):")
     for pair in pairs:
         source, target = (shorten(text, WIDTH, placeholder=" …") for text in (pair.source, pair.target))
-        typer.echo(f"  {'+' if pair.correct else '-'} {pair.score:.3f}  {source}\n           {target}")
+        say(f"  {'+' if pair.correct else '-'} {pair.score:.3f}  {source}")
+        say(f"           {target}")
 
 
 def _show_result(result: Any, seconds: float) -> None:
     bucc = result.metrics["bucc"]
     counts = bucc["counts"]
     limit = "no threshold" if result.threshold is None else f"threshold {result.threshold:.4f}"
-    typer.echo(
-        f"\nprecision {100 * bucc['precision']:.1f}%  recall {100 * bucc['recall']:.1f}%  F1 {100 * bucc['f1']:.1f}%  "
+    say()
+    say(
+        f"precision {100 * bucc['precision']:.1f}%  recall {100 * bucc['recall']:.1f}%  F1 {100 * bucc['f1']:.1f}%  "
         f"on test: {counts['correct']:,} right of {counts['extracted']:,} mined and {counts['gold_kept']:,} hidden, "
         f"{limit} tuned on dev, {seconds:.0f} s in all"
     )

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mining.cli.say import say
 from mining.errors import UsageError
 
 
@@ -85,8 +86,8 @@ def encode(
     invalid = f"{written.invalid} invalid{' (' + why[2:] + ')' if why else ''}"
     if words is not None:
         known = f"{words.looked_up:,} words, {words.hit_rate:.1%} found in the table"
-        typer.echo(f"{known}; {words.words:,} distinct ones kept in {words.memory / (1 << 20):.0f} MiB", err=True)
-    typer.echo(f"{written.rows} rows, {invalid}, dimension {written.dim}, in {settings.out}")
+        say(f"{known}; {words.words:,} distinct ones kept in {words.memory / (1 << 20):.0f} MiB", err=True)
+    say(f"{written.rows} rows, {invalid}, dimension {written.dim}, in {settings.out}")
 
 
 def _require(data: dict[str, Any]) -> None:
@@ -101,10 +102,11 @@ def _require(data: dict[str, Any]) -> None:
 @contextmanager
 def _shown() -> Iterator[Callable[[int], None]]:
     """Shows rows and rows per second on stderr."""
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from mining.console import SafeConsole
+
     rows = TextColumn("encoded {task.completed:,.0f} rows, {task.fields[speed]} rows/s")
-    with Progress(SpinnerColumn(), rows, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
+    with Progress(SpinnerColumn(), rows, TimeElapsedColumn(), console=SafeConsole(stderr=True)) as bar:
         task = bar.add_task("", total=None, speed="0")
         yield lambda count: bar.update(task, advance=count, speed=f"{bar.tasks[0].speed or 0:,.0f}")

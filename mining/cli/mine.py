@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mining.cli.say import say
 from mining.errors import UsageError
 
 
@@ -149,4 +150,4 @@ def mine(
         signal.signal(signal.SIGINT, before)
     if not quiet:
         show_report(result)
-    typer.echo(closing_line(result))
+    say(closing_line(result))

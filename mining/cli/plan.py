@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mining.cli.say import say
 from mining.errors import UsageError
 
 
@@ -133,18 +134,18 @@ def plan(
     choice = plan_search(task, search.method, search.index)
     notes = advice(choice, *available)
     if as_json:
-        typer.echo(json.dumps({**choice.facts(), "advice": notes}, indent=2, sort_keys=True))
+        for line in json.dumps({**choice.facts(), "advice": notes}, indent=2, sort_keys=True).split("\n"):
+            say(line)
         return
     _show(choice, notes)
 
 
 def _show(choice: Any, notes: list[str]) -> None:
-    from rich.console import Console
-
+    from mining.console import SafeConsole
     from mining.search.planner import size
 
     task = choice.task
-    console = Console(width=max(100, Console().width), highlight=False)
+    console = SafeConsole(width=max(100, SafeConsole().width))
     console.print(_table(choice))
     shards = [-(-rows // task.shard_rows) for rows in (task.source_rows, task.target_rows)]
     vectors = size(2.0 * task.rows * task.dim)
@@ -156,4 +157,4 @@ def _show(choice: Any, notes: list[str]) -> None:
     )
     for note in notes:
         console.print(f"note: {note}")
-    typer.echo(choice.line())
+    say(choice.line())

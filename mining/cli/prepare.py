@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mining.cli.bitexts import merge, names
+from mining.cli.say import say, warn
 from mining.errors import UsageError
 
 if TYPE_CHECKING:
@@ -170,15 +171,15 @@ def _run(config: Path | None, flags: dict[str, Any], domains: _Domains) -> None:
     _check_output(output)
     if not settings.overwrite and is_prepared(settings, output):
         pairs = open_prepared(output)
-        typer.echo(f"already prepared with this configuration and input: nothing to do, {_summary(pairs)} in {output}")
+        say(f"already prepared with this configuration and input: nothing to do, {_summary(pairs)} in {output}")
         return
     with shown() as report:
         pairs = run_preparing(settings, output, report, settings.threads, overwrite=settings.overwrite)
     for line in table(pairs):
-        typer.echo(line)
+        say(line)
     for warning in pairs.warnings:
-        typer.secho(f"warning: {warning}", err=True, fg="yellow")
-    typer.echo(f"{_summary(pairs)} of {pairs.rows:,} rows in {output}")
+        warn(warning)
+    say(f"{_summary(pairs)} of {pairs.rows:,} rows in {output}")
 
 
 def _merged(data: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
@@ -234,10 +235,11 @@ def _line(cells: list[str], widths: list[int]) -> str:
 @contextmanager
 def shown() -> Iterator[Callable[[str, int], None]]:
     """Shows stage and pairs on stderr: a live line on a terminal, a line for each stage elsewhere."""
-    from rich.console import Console
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    from mining.console import SafeConsole
+
+    console = SafeConsole(stderr=True)
     with Progress(
         TextColumn("{task.description}"), TimeElapsedColumn(), console=console, disable=not console.is_terminal
     ) as bar:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from mining.cli.say import say, warn
+
 _POOL = "text corpus of any format, or vectors written by `bitext encode`"
 
 SCORE_HELP = """Add cosine, and with pools the margin, to a file of aligned pairs.
@@ -107,19 +109,17 @@ def _report(scorer: Any, settings: Any) -> None:
     from mining.scoring import SCORED
 
     for pool in scorer.pools or ():
-        typer.echo(
+        say(
             f"pool {pool.name}: {len(pool.vectors)} distinct sentences of {pool.rows} rows "
             f"({pool.repeated} repeated, {pool.unusable} unusable)",
             err=True,
         )
     if scorer.floored:
-        typer.secho(
-            f"warning: {scorer.floored} pairs are far from both pools; their ratio is set to 0", err=True, fg="yellow"
-        )
+        warn(f"{scorer.floored} pairs are far from both pools; their ratio is set to 0")
     left_out = {reason: n for reason, n in sorted(scorer.tally.items()) if reason != SCORED}
     reasons = f" ({', '.join(f'{n} {reason}' for reason, n in left_out.items())})" if left_out else ""
     kind = f"cosine and {settings.margin} margin" if scorer.pools else "cosine"
-    typer.echo(
+    say(
         f"{scorer.tally[SCORED]} of {sum(scorer.tally.values())} pairs scored ({kind}), "
         f"{sum(left_out.values())} without a score{reasons}: {settings.output}"
     )

@@ -13,10 +13,11 @@ LOW_MEAN = 0.05
 
 def show_report(result: MineResult) -> None:
     """A table of the stages and the warnings, on standard error."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(stderr=True)
+    from mining.console import SafeConsole
+
+    console = SafeConsole(stderr=True)
     table = Table(title="stages", title_justify="left")
     for name in ("stage", "steps", "done before", "seconds", "peak memory"):
         table.add_column(name, justify="left" if name == "stage" else "right")
@@ -27,9 +28,7 @@ def show_report(result: MineResult) -> None:
     for side in ("source", "target"):
         facts = result.metrics[side]
         unused = ", ".join(f"{count:,} {reason}" for reason, count in facts["unused"].items()) or "none"
-        console.print(
-            f"{side}: {facts['rows']:,} rows, {facts['in_pairs']:,} in pairs; unused: {unused}", highlight=False
-        )
+        console.print(f"{side}: {facts['rows']:,} rows, {facts['in_pairs']:,} in pairs; unused: {unused}")
         if facts["mean_neighbour_cosine"] < LOW_MEAN:
             console.print(
                 f"warning: the {side} sentences have a mean cosine of {facts['mean_neighbour_cosine']} to their "

@@ -12,6 +12,7 @@ import typer
 
 from mining.cli.bitexts import merge, names
 from mining.cli.prepare import describe as describe_preparing
+from mining.cli.say import say
 from mining.errors import UsageError
 
 if TYPE_CHECKING:
@@ -146,9 +147,7 @@ def _run(config: Path | None, flags: dict[str, Any], report: bool) -> None:
 
     settings = _settings(config, flags)
     if is_trained(settings) and not settings.overwrite:
-        typer.echo(
-            f"already trained with this configuration and bitext: nothing to do, the model is in {settings.model}"
-        )
+        say(f"already trained with this configuration and bitext: nothing to do, the model is in {settings.model}")
         return
     keep_freed_memory()
     with _shown() as show:
@@ -156,11 +155,9 @@ def _run(config: Path | None, flags: dict[str, Any], report: bool) -> None:
     facts = read_config(folder)
     summary = facts["training"]
     if (best := summary["development"]) and settings.development is not None:
-        typer.echo(
-            f"development: {settings.development.metric} {best['best']:.2f} at step {best['step']}, kept as the model"
-        )
+        say(f"development: {settings.development.metric} {best['best']:.2f} at step {best['step']}, kept as the model")
     loss = f", loss {summary['loss']:.4f}" if summary["steps"] else ""
-    typer.echo(
+    say(
         f"{summary['pairs']} pairs, {summary['steps']} steps{loss}; "
         f"{facts['dim']} dimensions, model {facts['hash']} in {folder}"
     )
@@ -193,7 +190,7 @@ def _overlap_printer(languages: list[str]) -> Callable[[PreparedPairs], None]:
 
     def show(pairs: PreparedPairs) -> None:
         for line in overlap_table(pairs, languages):
-            typer.echo(line)
+            say(line)
 
     return show
 
@@ -234,11 +231,12 @@ def overlap_table(pairs: PreparedPairs, languages: list[str]) -> list[str]:
 @contextmanager
 def _shown() -> Iterator[Callable[[Progress], None]]:
     """Shows stage, loss, pairs per second, mega-batch and time left on stderr: a live line, or one a half minute."""
-    from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    console = Console(stderr=True)
+    from mining.console import SafeConsole
+
+    console = SafeConsole(stderr=True)
     line = TextColumn("{task.description}")
     with Bar(line, BarColumn(bar_width=20), TimeElapsedColumn(), console=console, refresh_per_second=2) as bar:
         task = bar.add_task("", total=1.0)

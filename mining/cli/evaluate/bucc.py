@@ -13,6 +13,7 @@ import typer
 
 from mining.cli.evaluate.encoders import Json
 from mining.cli.evaluate.output import limit_text, share, show_table, write_json
+from mining.cli.say import say, warn
 from mining.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,11 +51,9 @@ def _warn_of_cut(pairs: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         return
     if cut is not None:
-        typer.secho(
-            f"warning: {pairs} was cut at the run's threshold {cut}: a lower threshold, tuning and folds see only "
-            "the pairs above it. Give the run folder to evaluate all matched pairs",
-            err=True,
-            fg="yellow",
+        warn(
+            f"{pairs} was cut at the run's threshold {cut}: a lower threshold, tuning and folds see only "
+            "the pairs above it. Give the run folder to evaluate all matched pairs"
         )
 
 
@@ -161,7 +160,7 @@ def _show_result(name: str, result: BuccResult) -> None:
         ]
         show_table(f"{name}: recall per gold domain", ["domain", "recall", "pairs"], domains)
     for warning in result.warnings:
-        typer.secho(f"warning: {warning}", err=True, fg="yellow")
+        warn(warning)
 
 
 def _show_folds(folds: CrossValidation) -> None:
@@ -245,4 +244,4 @@ def _run(
     if out is not None:
         write_json(out, report)
         closing += f"; metrics in {out}"
-    typer.echo(closing)
+    say(closing)

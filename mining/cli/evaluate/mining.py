@@ -18,6 +18,7 @@ from mining.cli.evaluate.encoders import (
     load_sides,
 )
 from mining.cli.evaluate.output import limit_text, share, show_table, write_json
+from mining.cli.say import say, warn
 from mining.errors import UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def mining(
         report: dict[str, Any] = {"margins": {name: result.to_dict() for name, result in results.items()}}
         write_json(json_, {**report, "model": encoder.hash, "strategy": strategy, "k": k})
         closing += f"; metrics in {json_}"
-    typer.echo(closing)
+    say(closing)
 
 
 def _checked(margin: str, strategy: str) -> list[str]:
@@ -120,4 +121,4 @@ def _show(results: dict[str, MarginResult]) -> None:
         ]
         show_table("recall per gold domain", ["domain", "gold", *domains], table)
     for warning in dict.fromkeys(w for result in results.values() for w in result.tuned.warnings):
-        typer.secho(f"warning: {warning}", err=True, fg="yellow")
+        warn(warning)

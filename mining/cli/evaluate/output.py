@@ -21,9 +21,10 @@ def limit_text(value: float | None) -> str:
 
 def show_table(title: str, header: list[str], rows: list[list[str]]) -> None:
     """Print a table on standard output: text in the first column, numbers in the others."""
-    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
+
+    from mining.console import SafeConsole
+    from mining.shown import safe
 
     table = Table(title=title, title_justify="left")
     # Names stay whole in a narrow terminal; headers and long cells are folded instead.
@@ -31,8 +32,8 @@ def show_table(title: str, header: list[str], rows: list[list[str]]) -> None:
     for i, name in enumerate(header):
         table.add_column(name, justify="right" if i else "left", overflow="fold", min_width=None if i else width)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table)
+        table.add_row(*map(safe, row))
+    SafeConsole().print(table)
 
 
 def writable(path: Path | None) -> Path | None:

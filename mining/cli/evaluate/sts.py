@@ -8,6 +8,7 @@ import typer
 
 from mining.cli.evaluate.encoders import Device, Dim, Dtype, Json, Language, Model, Threads, load_sides
 from mining.cli.evaluate.output import show_table, write_json
+from mining.cli.say import say
 
 if TYPE_CHECKING:
     from mining.evaluation.sts import StsGroup, StsResult
@@ -47,7 +48,7 @@ def sts(
     if json_ is not None:
         write_json(json_, {**result.to_dict(), "model": encoder.hash})
         closing += f"; metrics in {json_}"
-    typer.echo(closing)
+    say(closing)
 
 
 def _number(value: float | None) -> str:

@@ -18,6 +18,7 @@ from mining.cli.evaluate.encoders import (
     load_sides,
 )
 from mining.cli.evaluate.output import show_table, write_json
+from mining.cli.say import say
 
 if TYPE_CHECKING:
     from mining.evaluation.tatoeba import TatoebaResult
@@ -74,7 +75,7 @@ def tatoeba(
     if json_ is not None:
         write_json(json_, report)
         closing += f"; metrics in {json_}"
-    typer.echo(closing)
+    say(closing)
 
 
 def _report(results: dict[str, TatoebaResult], model_hash: str) -> dict[str, Any]:
