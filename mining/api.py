@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -9,13 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mining.checks import check_counts, check_names, check_threshold
 from mining.corpus.dedup import first_occurrence
 from mining.corpus.keys import text_keys
 from mining.devices import torch_threads
 from mining.emit import Rows, pairs_table
+from mining.encoder.checked import encode_checked
 from mining.errors import UsageError
-from mining.margin import MARGINS, neighbour_means
-from mining.matching import BACKWARD, FORWARD, STRATEGIES, best_candidates, match
+from mining.margin import neighbour_means
+from mining.matching import BACKWARD, FORWARD, best_candidates, match
 from mining.pairs import PAIRS_SCHEMA
 from mining.search.cluster_search import NEAREST, search_clusters
 from mining.search.neighbours import Neighbours
@@ -23,6 +26,8 @@ from mining.search.planner import Task, plan_search
 from mining.search.proposals import Proposer
 from mining.search.shards import VectorShard, search_shards, vector_shard
 from mining.search.vectors import to_stored
+from mining.shown import shown
+from mining.text_arrays import LARGEST, text_array
 
 if TYPE_CHECKING:
     from mining.encoder import Encoder
@@ -40,6 +45,9 @@ def _strings(values: Texts, name: str) -> list[str]:
     for position, text in enumerate(texts):
         if text is not None and not isinstance(text, str):
             raise TypeError(f"{name}[{position}] is {type(text).__name__}, not str")
+        # A character takes four bytes of UTF-8 at most.
+        if text is not None and len(text) > LARGEST // 4 and len(text.encode("utf-8", "replace")) > LARGEST:
+            raise ValueError(f"{name}[{position}] has more than {LARGEST} bytes of UTF-8: cut it into sentences")
     return ["" if text is None else text for text in texts]
 
 
@@ -69,38 +77,41 @@ class Searched(NamedTuple):
     backward: Neighbours
 
 
-def _side(values: Texts, ids: Texts | None, name: str) -> Side:
+class _Given(NamedTuple):
+    """The texts of the rows of a side as they were given, lone surrogates and all, and their places in the argument."""
+
+    texts: list[str]
+    places: list[int]
+
+
+def _names(ids: Texts | None, count: int, name: str) -> pa.Array:
+    names = text_array([str(place) for place in range(count)] if ids is None else _strings(ids, f"{name}_ids"))
+    if len(names) != count:
+        raise ValueError(f"{name} has {count} texts and {len(names)} ids")
+    found = Counter(names.to_pylist())
+    if len(found) < count:
+        raise ValueError(f"{name}_ids: an id stands twice: '{shown(found.most_common(1)[0][0])}'")
+    return names
+
+
+def _side(values: Texts, ids: Texts | None, name: str, threads: int) -> tuple[Side, _Given]:
     texts = _strings(values, name)
-    names = [str(position) for position in range(len(texts))] if ids is None else _strings(ids, f"{name}_ids")
-    if len(names) != len(texts):
-        raise ValueError(f"{name} has {len(texts)} texts and {len(names)} ids")
-    if len(set(names)) != len(names):
-        raise ValueError(f"{name}_ids: an id stands twice")
+    names = _names(ids, len(texts), name)
     usable = np.array([i for i, text in enumerate(texts) if text and not text.isspace()], dtype=np.int64)
-    keys = text_keys(pa.array([texts[i] for i in usable.tolist()], pa.large_string()))
-    first = first_occurrence(keys, np.zeros(len(usable), np.int64), usable)
+    written = text_array([texts[i] for i in usable.tolist()])
+    first = first_occurrence(text_keys(written, threads), np.zeros(len(usable), np.int64), usable)
     kept, number, occurrences = np.unique(first, return_inverse=True, return_counts=True)
-    places = usable[kept].tolist()
-    rows = Rows(
-        pa.array([names[i] for i in places], pa.string()),
-        pa.array([texts[i] for i in places], pa.string()),
-        occurrences.astype(np.int64),
-    )
+    places = usable[kept]
+    rows = Rows(names.take(pa.array(places)), written.take(pa.array(kept)), occurrences.astype(np.int64))
     row = np.full(len(texts), -1, dtype=np.int64)
     row[usable] = number
-    return Side(rows, names, row)
+    given = _Given([texts[i] for i in places.tolist()], places.tolist())
+    return Side(rows, names.to_pylist(), row), given
 
 
-def _encode(side: Side, encoder: Encoder, threads: int) -> VectorShard:
-    vectors, valid = encoder.encode(side.rows.texts.to_pylist(), threads)
+def _encode(given: _Given, encoder: Encoder, threads: int, name: str) -> VectorShard:
+    vectors, valid = encode_checked(encoder, given.texts, threads, lambda row: f"{name}[{given.places[row]}]")
     return vector_shard(0, valid, to_stored(vectors))
-
-
-def check_counts(**counts: int | None) -> None:
-    """Raise ValueError for a count that is no whole number above 0; None stands for one that is not given."""
-    for name, count in counts.items():
-        if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
-            raise ValueError(f"{name} = {count!r}: give a whole number, 1 or more")
 
 
 def check_k(k: int, source_rows: int, target_rows: int) -> None:
@@ -114,13 +125,13 @@ def check_k(k: int, source_rows: int, target_rows: int) -> None:
 
 
 def _runs(
-    forward: Neighbours, backward: Neighbours, margin: str
+    forward: Neighbours, backward: Neighbours, margin: str, threads: int
 ) -> tuple[list[NDArray[np.void]], NDArray[np.float64], NDArray[np.float64]]:
     means = neighbour_means(forward.cosines), neighbour_means(backward.cosines)
     runs = []
     for lists, own, other, direction in ((forward, 0, 1, FORWARD), (backward, 1, 0, BACKWARD)):
         rows = np.arange(len(lists.ids), dtype=np.int64)
-        runs.append(best_candidates(rows, *lists, means[own], means[other][lists.ids], margin, direction))
+        runs.append(best_candidates(rows, *lists, means[own], means[other][lists.ids], margin, direction, threads))
     return runs, *means
 
 
@@ -157,8 +168,10 @@ def mine(
     strings. `target_encoder` encodes the target side where a model keeps its languages apart.
 
     Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold`` if one is given: the
-    same pairs and scores as ``bitext mine`` gives for the same texts. Raises UsageError when k exceeds a side,
-    ValueError for an unknown margin, strategy or method and a count below 1, TypeError for anything that is not text.
+    same pairs and scores as ``bitext mine`` gives for the same texts. A lone surrogate (of a text read with
+    ``surrogateescape``) is encoded as the encoder reads it and stands in the table as U+FFFD. Raises UsageError when k
+    exceeds a side, ValueError for an unknown margin, strategy or method, a count below 1, a threshold that is not
+    finite and vectors that are none, TypeError for anything that is not text.
 
     >>> from mining import load_encoder, mine  # doctest: +SKIP
     >>> english, german = ["A cat.", "Good night."], ["Gute Nacht.", "Eine Katze."]
@@ -166,6 +179,7 @@ def mine(
     >>> pairs.select(["score", "source_text", "target_text"]).to_pylist()  # doctest: +SKIP
     """
     check_names(margin, strategy)
+    check_threshold(threshold)
     searched = search_texts(
         source,
         target,
@@ -180,15 +194,7 @@ def mine(
         propose=propose,
         threads=threads,
     )
-    return match_texts(searched, margin, strategy, threshold)
-
-
-def check_names(margin: str, strategy: str) -> None:
-    """Raise ValueError for an unknown margin or strategy."""
-    if margin not in MARGINS:
-        raise ValueError(f"unknown margin '{margin}': use one of {', '.join(MARGINS)}")
-    if strategy not in STRATEGIES:
-        raise ValueError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
+    return match_texts(searched, margin, strategy, threshold, threads)
 
 
 def search_texts(
@@ -211,15 +217,19 @@ def search_texts(
     Arguments and errors as for `mine`.
     """
     check_counts(k=k, clusters=clusters, nearest=nearest)
-    sides = _side(source, source_ids, "source"), _side(target, target_ids, "target")
-    shards = _encode(sides[0], encoder, threads), _encode(sides[1], target_encoder or encoder, threads)
-    check_k(k, int(shards[0].valid.sum()), int(shards[1].valid.sum()))
     with torch_threads(threads):
+        source_side, source_given = _side(source, source_ids, "source", threads)
+        target_side, target_given = _side(target, target_ids, "target", threads)
+        shards = (
+            _encode(source_given, encoder, threads, "source"),
+            _encode(target_given, target_encoder or encoder, threads, "target"),
+        )
+        check_k(k, int(shards[0].valid.sum()), int(shards[1].valid.sum()))
         if _search_method(method, shards, k, clusters, nearest) == "clusters":
             forward, backward = search_clusters(shards[0], shards[1], k, clusters, nearest)
         else:
             forward, backward = search_shards(*shards, k, propose)
-    return Searched(*sides, shards[0].valid, shards[1].valid, forward, backward)
+    return Searched(source_side, target_side, shards[0].valid, shards[1].valid, forward, backward)
 
 
 def _search_method(
@@ -233,9 +243,16 @@ def _search_method(
     return plan_search(task, method).method
 
 
-def match_texts(searched: Searched, margin: str, strategy: str, threshold: float | None = None) -> pa.Table:
-    """What `mine` does after the search: margins and matching; the table that `mine` returns."""
-    runs, source_means, target_means = _runs(searched.forward, searched.backward, margin)
+def match_texts(
+    searched: Searched, margin: str, strategy: str, threshold: float | None = None, threads: int = 0
+) -> pa.Table:
+    """What `mine` does after the search: margins and matching; the table that `mine` returns.
+
+    Raises ValueError as `mine` does.
+    """
+    check_names(margin, strategy)
+    check_threshold(threshold)
+    runs, source_means, target_means = _runs(searched.forward, searched.backward, margin, threads)
     sides = searched.source.rows, searched.target.rows
     tables = []
     for block in match(runs, strategy, len(sides[0].ids), len(sides[1].ids)):

@@ -30,10 +30,13 @@ Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
 
 
 class ShardSettings(Settings):
-    """How large a shard may grow; whatever limit is reached first ends it."""
+    """How large a shard may grow; whatever limit is reached first ends it.
+
+    The texts of a shard stand in one Arrow array of strings, which ends at 2 GiB.
+    """
 
     rows: int = Field(default=250_000, gt=0)
-    bytes: Size = 256_000_000
+    bytes: Annotated[Size, Field(le=1 << 30)] = 256_000_000
 
 
 class SearchSettings(Settings):

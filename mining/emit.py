@@ -12,10 +12,12 @@ from mining.margin import DECIMALS
 from mining.matching import DIRECTIONS
 from mining.pairs import CANDIDATES_SCHEMA, PAIRS_SCHEMA
 from mining.search.neighbours import Neighbours
+from mining.text_arrays import table_parts
 
 
 class Rows(NamedTuple):
-    """What is known of n rows of a side: `ids` and `texts` Arrow strings, `occurrences` (n,) int64."""
+    """What is known of n rows of a side: `ids` and `texts` Arrow arrays of type ``large_string``, `occurrences` (n,)
+    int64."""
 
     ids: pa.Array
     texts: pa.Array
@@ -33,7 +35,10 @@ def pairs_table(
     source_means: NDArray[np.float64],
     target_means: NDArray[np.float64],
 ) -> pa.Table:
-    """Matched pairs (n `CANDIDATE` rows) and what belongs to their two ends, each n long and in the same order."""
+    """Matched pairs (n `CANDIDATE` rows) and what belongs to their two ends, each n long and in the same order.
+
+    The columns are of several chunks where one array of strings would not hold their texts.
+    """
     names = np.array(["", *(DIRECTIONS[code] for code in sorted(DIRECTIONS))], dtype=object)
     columns = {
         "score": _rounded(pairs["score"]),
@@ -49,7 +54,7 @@ def pairs_table(
         "source_occurrences": pa.array(source.occurrences, pa.int64()),
         "target_occurrences": pa.array(target.occurrences, pa.int64()),
     }
-    return pa.table(columns).cast(PAIRS_SCHEMA)
+    return pa.concat_tables([part.cast(PAIRS_SCHEMA) for part in table_parts(pa.table(columns))])
 
 
 class ForwardCandidates(NamedTuple):

@@ -19,8 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
+from mining.checks import check_counts, check_margin
 from mining.corpus import BitextSpec, CorpusSpec, Row, dedup_key, read_rows, row_blocks
+from mining.devices import torch_threads
 from mining.encoder import Encoder, load_encoder
+from mining.encoder.checked import encode_checked
 from mining.encoder.stored import TableType
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
@@ -28,6 +31,7 @@ from mining.margin import DECIMALS, Margin, count_floored, margin_scores, neighb
 from mining.pairs import replacing, write_parquet, write_tsv
 from mining.search import exact_cosines, from_stored, knn, to_stored
 from mining.settings import Settings
+from mining.text_arrays import table_parts, text_array, whole
 
 #: One row for each row of the input. Numbers are null if there is a reason; all but the cosine if there are no pools.
 SCORES_SCHEMA = pa.schema(
@@ -92,6 +96,15 @@ class Pool:
     unusable: int
     repeated: int
 
+    def check(self, k: int, side: str) -> None:
+        """Raise UsageError when there are fewer than `k` sentences."""
+        usable = len(self.vectors)
+        if usable < k:
+            mend = f"give k {usable} or less, or a larger pool" if usable else "give another pool"
+            raise UsageError(
+                f"{self.name}: k {k} is more than the {usable} distinct usable sentences of the {side} pool: {mend}"
+            )
+
 
 def _as_mined(vectors: np.ndarray) -> np.ndarray:
     return from_stored(to_stored(vectors))
@@ -105,7 +118,7 @@ def pool_from_rows(rows: Iterable[Row], encoder: Encoder, name: str, threads: in
     for block in row_blocks(rows, BLOCK_ROWS, BLOCK_CHARS):
         texts = []
         for row in block:
-            key = dedup_key(row.texts[0]) if row.reason is None else None
+            key = dedup_key(whole(row.texts[0])) if row.reason is None else None
             if key is None:
                 unusable += 1
             elif key in seen:
@@ -113,8 +126,9 @@ def pool_from_rows(rows: Iterable[Row], encoder: Encoder, name: str, threads: in
             else:
                 seen.add(key)
                 texts.append(row.texts[0])
-        vectors, valid = encoder.encode(texts, threads=threads)
-        parts.append(_as_mined(vectors[valid]))
+        with torch_threads(threads):
+            vectors, valid = encode_checked(encoder, texts, threads)
+            parts.append(_as_mined(vectors[valid]))
         unusable += len(texts) - len(parts[-1])
         total += len(block)
     return Pool(name, np.concatenate(parts), total, unusable, repeated)
@@ -162,12 +176,7 @@ def read_pool(spec: CorpusSpec, encoder: Encoder, k: int, side: str, threads: in
         pool = pool_from_vectors(spec.paths[0], encoder)
     else:
         pool = pool_from_rows(read_rows(spec), encoder, ", ".join(spec.paths), threads)
-    usable = len(pool.vectors)
-    if usable < k:
-        mend = f"give k {usable} or less, or a larger pool" if usable else "give another pool"
-        raise UsageError(
-            f"{pool.name}: k {k} is more than the {usable} distinct usable sentences of the {side} pool: {mend}"
-        )
+    pool.check(k, side)
     return pool
 
 
@@ -177,7 +186,8 @@ class PairScorer:
 
     `target_encoder` encodes the target side where the languages have separate parameters. `pools` are the source and
     the target pool, or None for the cosine alone. After the last block `tally` has the number of scored rows
-    (``scored``) and of those left out by reason, `floored` how many ratios met a denominator near zero.
+    (``scored``) and of those left out by reason, `floored` how many ratios met a denominator near zero. Raises
+    ValueError for a count below 1 and an unknown margin, UsageError for a pool of fewer than k sentences.
     """
 
     encoder: Encoder
@@ -190,18 +200,27 @@ class PairScorer:
     tally: Counter[str] = field(default_factory=Counter)
     floored: int = 0
 
+    def __post_init__(self) -> None:
+        check_counts(k=self.k, max_chars=self.max_chars)
+        check_margin(self.margin)
+        for pool, side in zip(self.pools or (), ("source", "target"), strict=False):
+            pool.check(self.k, side)
+
     def score(self, rows: Iterable[Row]) -> Iterator[pa.Table]:
         """Tables of `SCORES_SCHEMA`; numbers have six decimals."""
         for block in row_blocks(rows, BLOCK_ROWS, BLOCK_CHARS):
-            yield self._score_block(block)
+            with torch_threads(self.threads):
+                table = self._score_block(block)
+            yield table
 
     def _score_block(self, rows: list[Row]) -> pa.Table:
         texts = [(*row.texts, "", "")[:2] for row in rows]
         reasons = [row.reason or self._fault(pair) for row, pair in zip(rows, texts, strict=True)]
         tried = [i for i, reason in enumerate(reasons) if reason is None]
-        source, source_valid = self.encoder.encode([texts[i][0] for i in tried], threads=self.threads)
-        target, target_valid = (self.target_encoder or self.encoder).encode(
-            [texts[i][1] for i in tried], threads=self.threads
+        encoders = self.encoder, self.target_encoder or self.encoder
+        (source, source_valid), (target, target_valid) = (
+            encode_checked(encoder, [texts[i][side] for i in tried], self.threads)
+            for side, encoder in enumerate(encoders)
         )
         valid = source_valid & target_valid
         scored = np.zeros(len(rows), dtype=bool)
@@ -211,13 +230,13 @@ class PairScorer:
         numbers = self._numbers(_as_mined(source[valid]), _as_mined(target[valid]))
         self.tally.update(reason or SCORED for reason in reasons)
         columns = {
-            "id": [row.id for row in rows],
-            "source": [pair[0] for pair in texts],
-            "target": [pair[1] for pair in texts],
+            "id": text_array([row.id for row in rows]),
+            "source": text_array([pair[0] for pair in texts]),
+            "target": text_array([pair[1] for pair in texts]),
             **{name: _spread(values, scored) for name, values in numbers.items()},
-            "reason": reasons,
+            "reason": pa.array(reasons, pa.string()),
         }
-        return pa.table([pa.array(columns[f.name], f.type) for f in SCORES_SCHEMA], schema=SCORES_SCHEMA)
+        return pa.concat_tables([part.cast(SCORES_SCHEMA) for part in table_parts(pa.table(columns))])
 
     def _fault(self, pair: tuple[str, ...]) -> str | None:
         if not all(text.strip() for text in pair):

@@ -138,9 +138,16 @@ def _field(column: pa.Array) -> _Strings | _Numbers:
     return _Strings(pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string()))
 
 
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array, of strings by offsets of 64 bits: together its chunks may have more than 2 GiB."""
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.large_string())
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
 def tsv_bytes(columns: list[pa.Array | pa.ChunkedArray]) -> memoryview:
     """The rows of equally long columns (n each) as TSV, each row as `tsv_line` gives it."""
-    arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    arrays = [_one_array(column) for column in columns]
     fields = [_field(array) for array in arrays]
     sizes = np.full(len(arrays[0]), len(arrays), dtype=np.int64)
     for field in fields:

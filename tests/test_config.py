@@ -28,6 +28,7 @@ BASE = {
         ("threshold", True, "'True' is neither a number"),
         ("search.k", True, "true is not what belongs here"),
         ("shard.bytes", "many", "'many' is not a size"),
+        ("shard.bytes", "1.5GiB", "shard.bytes: Input should be less than or equal to 1073741824"),
     ],
 )
 def test_faulty_setting_is_named_with_its_file(place, value, message):

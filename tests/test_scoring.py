@@ -399,3 +399,66 @@ def test_mined_pairs_score_as_they_were_mined(encoder: Encoder, margin: str) -> 
     names = ("margin", "cosine", "source_mean", "target_mean")
     expected = [{name: {**pair, "margin": pair["score"]}[name] for name in names} for pair in mined]
     assert [{name: r[name] for name in names} for r in again] == expected
+
+
+def test_lone_surrogates_are_kept_as_replacements(encoder: Encoder) -> None:
+    pools = tuple(pool_from_rows([one("red\udce9 house"), one("red\udce8 house")], encoder, side) for side in "st")
+    assert [(len(pool.vectors), pool.repeated) for pool in pools] == [(1, 1), (1, 1)]
+    (got,) = scores(PairScorer(encoder, pools, k=1), [Row("i\ud800", ("red\udce9 house", "rot haus"), "f", 1, None)])
+    assert (got["id"], got["source"], got["reason"]) == ("i\ufffd", "red\ufffd house", None)
+    (read,) = scores(PairScorer(encoder, pools, k=1), [row("red? house", "rot haus")])
+    assert (got["cosine"], got["margin"]) == (read["cosine"], read["margin"])
+
+
+def test_a_block_that_fills_an_array_of_strings_comes_in_chunks(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row(text, text, number) for number, text in enumerate(SENTENCES[:50])]
+    (whole,) = PairScorer(encoder).score(rows)
+    monkeypatch.setattr("mining.text_arrays.LARGEST", 100)
+    (parts,) = PairScorer(encoder).score(rows)
+    assert whole.column("source").num_chunks == 1 < parts.column("source").num_chunks
+    assert parts.equals(whole)
+
+
+@pytest.mark.parametrize("given", [{"k": 0}, {"k": 2.5}, {"max_chars": 0}, {"margin": "rato"}])
+def test_faulty_arguments_of_the_scorer_are_refused(encoder: Encoder, given: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(given.values())) if "margin" in given else next(iter(given))):
+        PairScorer(encoder, **given)
+
+
+def test_a_scorer_with_pools_smaller_than_k_is_refused(encoder: Encoder) -> None:
+    pools = pool_from_rows([one("red house"), one("tree")], encoder, "a"), pool_from_rows([one("rot")], encoder, "b")
+    with pytest.raises(UsageError, match="b: k 2 is more than the 1 distinct usable sentences of the target pool"):
+        PairScorer(encoder, pools, k=2)
+
+
+def test_one_thread_means_one_thread(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = set()
+
+    def resolve(threads: int) -> int:
+        asked.add(threads)
+        return 1
+
+    # What shares work asks here how many threads that is.
+    monkeypatch.setattr("mining.compiled.resolve_threads", resolve)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        pool = pool_from_rows([one(text) for text in SENTENCES[:9]], encoder, "pool", threads=1)
+        scores(PairScorer(encoder, (pool, pool), threads=1), [row(text, text) for text in SENTENCES[:9]])
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert asked == {1}
+
+
+def test_a_pool_of_vectors_that_are_none_is_refused(tmp_path: Path, model: Path, encoder: Encoder) -> None:
+    texts = SENTENCES[:9]
+    vectors, valid = encoder.encode(texts)
+    write_vectors(tmp_path / "p.npy", [(texts, vectors, valid)], dim=encoder.dim, model_hash=encoder.hash)
+    spoilt = np.load(tmp_path / "p.npy")
+    spoilt[3, 7] = np.nan
+    np.save(tmp_path / "p.npy", spoilt)
+    with pytest.raises(UsageError, match=rf"p\.npy: row 4 \(id '{texts[3]}'\) is not finite"):
+        read_pool(CorpusSpec(path=str(tmp_path / "p.npy")), encoder, 2, "source")

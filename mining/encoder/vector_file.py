@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mining.encoder.checked import row_fault
 from mining.encoder.model_folder import replace_file
 from mining.errors import RunError, UsageError
 
@@ -78,8 +79,8 @@ def check_target(path: Path, dtype: str = "float32") -> str:
 def read_vectors(path: str | Path, *, dim: int | None = None, model_hash: str | None = None) -> Vectors:
     """Read a vector file, and check it against its own facts and against what the caller expects.
 
-    Raises UsageError when the file is missing, has no facts (a plain ``.npy`` of another program), was cut short, or
-    is of another dimension or model than asked for.
+    Raises UsageError when the file is missing, has no facts (a plain ``.npy`` of another program), was cut short, holds
+    a row that is no unit vector, or is of another dimension or model than asked for. All rows are read for that.
     """
     path = Path(path)
     if path.suffix not in {".npy", ".parquet"}:
@@ -93,6 +94,10 @@ def read_vectors(path: str | Path, *, dim: int | None = None, model_hash: str | 
         raise UsageError(
             f"{path}: vectors of the model {facts['model_hash']}, but the model in use is {model_hash}; encode again"
         )
+    fault = row_fault(vectors.vectors, vectors.valid)
+    if fault is not None:
+        row, wrong = fault
+        raise UsageError(f"{path}: row {row + 1} (id '{vectors.ids[row]}') {wrong}: the file was changed; encode again")
     return vectors
 
 
@@ -156,7 +161,7 @@ def _write_npy(path: Path, blocks: Iterator[Block], dim: int, model_hash: str, d
 
 def _write_parquet(path: Path, blocks: Iterator[Block], dim: int, model_hash: str, dtype: str) -> Written:
     rows = valid_rows = 0
-    vector_type = pa.list_(pa.float32() if dtype == "float32" else pa.float16(), dim)
+    vector_type = _vector_type({"dtype": dtype, "dim": dim})
     schema = pa.schema([("id", pa.string()), ("vector", vector_type), ("valid", pa.bool_())])
     with _temporary(path) as temporary:
         # Unit vectors are noise to a dictionary or a compressor: plain bytes are smaller and faster.
@@ -177,12 +182,14 @@ def _write_parquet(path: Path, blocks: Iterator[Block], dim: int, model_hash: st
 def _parse_facts(text: str | bytes, where: str) -> dict[str, Any]:
     try:
         facts = json.loads(text)
-        missing = [key for key in _FACTS if key not in facts]
+        missing = [key for key in _FACTS if key not in dict(facts)]
     except (ValueError, TypeError) as error:
         raise UsageError(f"{where}: the description of the vectors is damaged ({error}); encode again") from None
     if missing:
         raise UsageError(f"{where}: the description of the vectors lacks {', '.join(missing)}; encode again")
-    if facts["format_version"] != FORMAT_VERSION or facts["dtype"] not in DTYPES or not facts["normalised"]:
+    counts = all(type(facts[key]) is int and facts[key] >= least for key, least in (("rows", 0), ("dim", 1)))
+    known = facts["format_version"] == FORMAT_VERSION and facts["dtype"] in DTYPES and facts["normalised"] is True
+    if not known or not counts or not isinstance(facts["model_hash"], str):
         raise UsageError(f"{where}: vectors in a form that this version does not read; encode again")
     return dict(facts)
 
@@ -195,7 +202,7 @@ def _read_npy(path: Path) -> tuple[dict[str, Any], Vectors]:
             f"{path}: {' and '.join(missing)} beside it is missing, so nothing says which model and rows these numbers "
             "belong to; write the file with `bitext encode`, and keep its companions with it"
         )
-    facts = _parse_facts(facts_path.read_text(encoding="utf-8"), str(facts_path))
+    facts = _parse_facts(facts_path.read_bytes(), str(facts_path))
     try:
         matrix = np.load(path, mmap_mode="r", allow_pickle=False) if facts["rows"] else np.load(path)
     except (ValueError, OSError, EOFError) as error:
@@ -212,8 +219,17 @@ def _read_npy(path: Path) -> tuple[dict[str, Any], Vectors]:
         raise UsageError(f"{rows_path}: damaged ({error}); encode again") from None
     if rows.num_rows != facts["rows"]:
         raise UsageError(f"{rows_path}: {rows.num_rows} rows, but {path.name} has {facts['rows']}; encode again")
-    ids, valid = rows["id"].to_pylist(), rows["valid"].to_numpy().astype(bool)
-    return facts, Vectors(ids, matrix, valid, str(facts["model_hash"]))
+    _check_columns(rows, {"id": pa.string(), "valid": pa.bool_()}, rows_path)
+    return facts, Vectors(rows["id"].to_pylist(), matrix, rows["valid"].to_numpy(), facts["model_hash"])
+
+
+def _check_columns(table: pa.Table, types: dict[str, pa.DataType], path: Path) -> None:
+    """Raise UsageError unless the columns are there, of these types and without nulls."""
+    for name, kind in types.items():
+        found = table.schema.field(name).type if name in table.column_names else None
+        if found != kind or table[name].null_count:
+            wrong = f"column '{name}' is {found}, not {kind}" if found != kind else f"column '{name}' has nulls"
+            raise UsageError(f"{path}: {wrong if found else f'column {name!r} is missing'}; encode again")
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Any], Vectors]:
@@ -227,13 +243,16 @@ def _read_parquet(path: Path) -> tuple[dict[str, Any], Vectors]:
     if table is None:
         raise UsageError(f"{path}: a Parquet file, but not of vectors; write one with `bitext encode`")
     facts = _parse_facts(metadata[METADATA_KEY], str(path))
-    width = getattr(table.schema.field("vector").type, "list_size", None)
-    if (table.num_rows, width) != (facts["rows"], facts["dim"]):
-        raise UsageError(
-            f"{path}: {table.num_rows} rows of dimension {width}, but it says {facts['rows']} of {facts['dim']}; "
-            "encode again"
-        )
-    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in table["vector"].chunks]
-    flat = np.concatenate(parts) if parts else np.zeros(0, facts["dtype"])
-    matrix = flat.astype(facts["dtype"], copy=False).reshape(facts["rows"], facts["dim"])
-    return facts, Vectors(table["id"].to_pylist(), matrix, table["valid"].to_numpy().astype(bool), facts["model_hash"])
+    _check_columns(table, {"id": pa.string(), "vector": _vector_type(facts), "valid": pa.bool_()}, path)
+    if table.num_rows != facts["rows"]:
+        raise UsageError(f"{path}: {table.num_rows} rows, but it says {facts['rows']}; encode again")
+    parts = [chunk.flatten() for chunk in table["vector"].chunks]
+    if any(part.null_count for part in parts):
+        raise UsageError(f"{path}: column 'vector' has nulls; encode again")
+    flat = np.concatenate([np.zeros(0, facts["dtype"]), *(part.to_numpy() for part in parts)])
+    matrix = flat.reshape(facts["rows"], facts["dim"])
+    return facts, Vectors(table["id"].to_pylist(), matrix, table["valid"].to_numpy(), facts["model_hash"])
+
+
+def _vector_type(facts: dict[str, Any]) -> pa.DataType:
+    return pa.list_(pa.float32() if facts["dtype"] == "float32" else pa.float16(), facts["dim"])

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mining.api import Searched, Side, Texts, check_names, match_texts, search_texts
+from mining.api import Searched, Side, Texts, match_texts, search_texts
+from mining.checks import check_names
 from mining.corpus import BLANK, CorpusSpec, read_rows
 from mining.errors import InputError
 from mining.evaluation.bucc import BuccResult, evaluate_pairs
@@ -131,17 +132,17 @@ def mining_f1(
         target_encoder=target_encoder,
         threads=threads,
     )
-    return _measured(searched, gold, margins, strategy, folds)
+    return _measured(searched, gold, margins, strategy, folds, threads)
 
 
 def _measured(
-    searched: Searched, gold: Gold, margins: Sequence[str], strategy: str, folds: int | None
+    searched: Searched, gold: Gold, margins: Sequence[str], strategy: str, folds: int | None, threads: int
 ) -> dict[str, MarginResult]:
     dropped = drop_ledger(searched)
     known = frozenset(searched.source.ids), frozenset(searched.target.ids)
     results = {}
     for margin in margins:
-        pairs = match_texts(searched, margin, strategy)
+        pairs = match_texts(searched, margin, strategy, threads=threads)
         tuned = evaluate_pairs(pairs, gold, dropped, None, "tune", *known)
         held_out = cross_validate(pairs, gold, dropped, folds) if folds is not None else None
         results[margin] = MarginResult(tuned, held_out)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mining.devices import torch_threads
+from mining.encoder.checked import encode_checked
 from mining.errors import InputError, UsageError
 from mining.margin import DECIMALS
 from mining.search.vectors import exact_cosines
@@ -124,11 +126,13 @@ def similarities(
     encoder: Encoder, left: Sequence[str], right: Sequence[str], threads: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Cosine of each pair, (n,) float64 with six decimals, and which pairs can be encoded; the others get 0."""
-    left_vectors, left_valid = encoder.encode(left, threads)
-    right_vectors, right_valid = encoder.encode(right, threads)
+    left_vectors, left_valid = encode_checked(encoder, left, threads)
+    right_vectors, right_valid = encode_checked(encoder, right, threads)
     usable = left_valid & right_valid
     rows = np.arange(len(left), dtype=np.int64)
-    cosines = np.round(exact_cosines(left_vectors, right_vectors, rows, rows).astype(np.float64), DECIMALS) + 0.0
+    with torch_threads(threads):
+        cosines = exact_cosines(left_vectors, right_vectors, rows, rows)
+    cosines = np.round(cosines.astype(np.float64), DECIMALS) + 0.0
     return np.where(usable, cosines, UNENCODED_SIMILARITY), usable
 
 

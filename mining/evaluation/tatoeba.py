@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mining.corpus.dedup import dedup_key
 from mining.devices import torch_threads
+from mining.encoder.checked import encode_checked
 from mining.search.neighbours import Neighbours
 from mining.search.shards import VectorShard, search_shards
 from mining.search.vectors import exact_cosines
@@ -101,17 +102,17 @@ def tatoeba_error(
         raise ValueError(f"{len(source_texts)} source texts but {len(target_texts)} target texts: they must be aligned")
     if not len(source_texts):
         raise ValueError("no pairs: an error rate needs at least one")
-    source, source_valid = encoder.encode(source_texts, threads)
-    target, target_valid = (target_encoder or encoder).encode(target_texts, threads)
+    source, source_valid = encode_checked(encoder, source_texts, threads)
+    target, target_valid = encode_checked(target_encoder or encoder, target_texts, threads)
     shards = (
         VectorShard(0, source_valid, np.ascontiguousarray(source[source_valid])),
         VectorShard(0, target_valid, np.ascontiguousarray(target[target_valid])),
     )
+    rows = np.arange(len(source_texts), dtype=np.int64)
     with torch_threads(threads):
         forward, backward = search_shards(*shards, 1)
+        own = exact_cosines(source, target, rows, rows)
     usable = source_valid & target_valid
-    rows = np.arange(len(source_texts), dtype=np.int64)
-    own = exact_cosines(source, target, rows, rows)
     return TatoebaResult(
         pairs=len(rows),
         forward=_judge(forward, _text_numbers(target_texts), own, usable),

@@ -27,6 +27,14 @@ _BLOCK = 500_000
 _ROWS = 16_384
 
 
+#: Rows of a shard, for blocks of them that hold more than 2 GiB of text.
+_WIDE = pa.schema([("id", pa.large_string()), ("text", pa.large_string()), ("occurrences", pa.int64())])
+
+
+def _wide(table: pa.Table) -> pa.Table:
+    return table.cast(_WIDE)
+
+
 class _Side:
     """The files of one side: shards in order with their first row numbers, and for candidates their lists and means."""
 
@@ -51,10 +59,10 @@ class _Side:
         for path, start, stop in zip(self.shards, self.limits[:-1], self.limits[1:], strict=True):
             here = np.flatnonzero((rows >= start) & (rows < stop))
             if len(here):
-                parts.append(read_parquet(path, columns=columns).take(pa.array(rows[here] - start)))
+                parts.append(_wide(read_parquet(path, columns=columns)).take(pa.array(rows[here] - start)))
                 places.append(here)
         if not parts:
-            return read_parquet(self.shards[0], columns=columns).slice(0, 0)
+            return _wide(read_parquet(self.shards[0], columns=columns).slice(0, 0))
         back = np.empty(len(rows), dtype=np.int64)
         back[np.concatenate(places)] = np.arange(len(rows))
         return pa.concat_tables(parts).take(pa.array(back))
@@ -89,7 +97,7 @@ class _Ids:
 def _rows(table: pa.Table) -> Rows:
     table = table.combine_chunks()
     columns = [table.column(name) for name in ("id", "text")]
-    arrays = [column.chunk(0) if column.num_chunks else pa.array([], pa.string()) for column in columns]
+    arrays = [column.chunk(0) if column.num_chunks else pa.array([], pa.large_string()) for column in columns]
     return Rows(arrays[0], arrays[1], table.column("occurrences").to_numpy())
 
 

@@ -1,6 +1,7 @@
 import json
 from collections import Counter
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -9,6 +10,7 @@ from mining import load_encoder, mine
 from mining.config import MineConfig
 from mining.pairs import DROPPED_SCHEMA, PAIRS_SCHEMA, read_pairs_file
 from mining.settings import read_yaml, validate
+from mining.text_arrays import table_parts
 from tests.pipelines.conftest import contents
 
 
@@ -55,6 +57,16 @@ def test_every_row_is_in_a_pair_or_in_the_ledger_with_its_reason(finished, task)
 )
 def test_shards_workers_threads_backends_and_tiles_never_show(finished, run, changes):
     assert contents(run(**changes).folder) == contents(finished.folder)
+
+
+def test_a_full_array_of_strings_never_shows(finished, run, monkeypatch):
+    parts = []
+    monkeypatch.setattr("mining.text_arrays.LARGEST", 500)
+    monkeypatch.setattr("mining.emit.table_parts", lambda table: parts.append(table_parts(table)) or parts[-1])
+    assert contents(run().folder) == contents(finished.folder)
+    assert max(map(len, parts)) > 3
+    # Blocks of pairs gather the texts of many shards, of which an array by offsets of 32 bits holds 2 GiB.
+    assert {part.schema.field("source_text").type for block in parts for part in block} == {pa.large_string()}
 
 
 @pytest.mark.parametrize("margin", ["ratio", "distance", "absolute"])

@@ -92,7 +92,7 @@ def mining(
 
 
 def _checked(margin: str, strategy: str) -> list[str]:
-    from mining.api import check_names
+    from mining.checks import check_names
 
     margins = list(dict.fromkeys(name.strip() for name in margin.split(",")))
     try:

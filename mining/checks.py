@@ -1,0 +1,40 @@
+"""Arguments of callers, checked before any work is done."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mining.margin import MARGINS
+from mining.matching import STRATEGIES
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Raise ValueError for a threshold that is no finite number; None stands for none."""
+    if threshold is not None and (
+        not isinstance(threshold, int | float | np.integer | np.floating)
+        or isinstance(threshold, bool)
+        or not math.isfinite(threshold)
+    ):
+        raise ValueError(f"threshold = {threshold!r}: give a finite number, or None to keep all pairs")
+
+
+def check_counts(**counts: int | None) -> None:
+    """Raise ValueError for a count that is no whole number above 0; None stands for one that is not given."""
+    for name, count in counts.items():
+        if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
+            raise ValueError(f"{name} = {count!r}: give a whole number, 1 or more")
+
+
+def check_margin(margin: str) -> None:
+    """Raise ValueError for an unknown margin."""
+    if margin not in MARGINS:
+        raise ValueError(f"unknown margin '{margin}': use one of {', '.join(MARGINS)}")
+
+
+def check_names(margin: str, strategy: str) -> None:
+    """Raise ValueError for an unknown margin or strategy."""
+    check_margin(margin)
+    if strategy not in STRATEGIES:
+        raise ValueError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
