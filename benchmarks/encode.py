@@ -30,8 +30,8 @@ from mining.devices import keep_freed_memory, resolve_threads, torch_threads
 from mining.encoder import PieceTokenizer, SentenceEncoder
 from mining.encoder.averaging import bag_sums, unit_rows
 from mining.encoder.networks import AverageNetwork
+from mining.encoder.proto import read_facts
 from mining.encoder.stored import StoredNetwork, StoredTable
-from mining.encoder.words.proto import read_facts
 from mining.training.vocabulary import train_vocabulary
 
 GOALS = {"StaticEmbedding": 25.0, "model2vec": 25.0, "plain": 6.0, "bound float32": 0.5}

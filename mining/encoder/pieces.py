@@ -10,10 +10,13 @@ import numpy as np
 import sentencepiece
 
 from mining.devices import resolve_threads
+from mining.encoder.normaliser import applied_model
 
 PIECES_FILE = "sentencepiece.model"
 WORD_BOUNDARY = "\u2581"
 """The piece sentencepiece writes for a space; it carries no character of the text."""
+
+_LONGEST_REASON = 200
 
 
 class Pieces(NamedTuple):
@@ -53,6 +56,16 @@ def check_texts(texts: Sequence[str]) -> None:
         raise TypeError("encode takes a sequence of texts, not one text: pass [text]")
 
 
+def sentencepiece_processor(model: bytes) -> Any:
+    """The processor of a model file whose rules were looked at (`normaliser`); raises ValueError when it is none."""
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError as error:
+        raise ValueError(" ".join(str(error).split())[:_LONGEST_REASON]) from None
+    return processor
+
+
 class PieceTokenizer:
     """A sentencepiece model with this project's rule for unknown pieces.
 
@@ -64,10 +77,11 @@ class PieceTokenizer:
     kind = "pieces"
 
     def __init__(self, model: bytes) -> None:
-        """`model`: the bytes of a sentencepiece model file; raises RuntimeError when they are not one."""
+        """`model`: the bytes of a sentencepiece model file; raises ValueError with the reason when they are not one."""
         self.model = model
-        self._processor = sentencepiece.SentencePieceProcessor()
-        self._processor.LoadFromSerializedProto(model)
+        self.applied = applied_model(model)
+        """the model that texts are cut with: what is unseen is left out (`unseen`)"""
+        self._processor = sentencepiece_processor(self.applied)
         self.size: int = self._processor.get_piece_size()
         self.unknown: int = self._processor.unk_id()
         boundary: int = self._processor.piece_to_id(WORD_BOUNDARY)

@@ -28,7 +28,7 @@ def load_unit(kind: str, files: Mapping[str, bytes], settings: Mapping[str, Any]
     if kind == "pieces":
         try:
             return PieceTokenizer(files[PIECES_FILE])
-        except RuntimeError as error:
+        except ValueError as error:
             raise ValueError(f"{PIECES_FILE}: truncated or not a sentencepiece model ({error})") from None
     if kind == "words":
         return WordUnit.load(files[WORDS_FILE])

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from mining.encoder.pieces import check_texts
+from mining.encoder.unseen import without_unseen
 
 BLOCK_CHARS = 1 << 18
 """Texts are worked on in blocks of about so many characters."""
@@ -14,10 +15,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def normalised(text: str) -> str:
-    """NFKC, case folded, NFKC again; lone surrogates as ``?``. A line feed stays one, and none is added."""
+    """NFKC without what is unseen, case folded, NFKC again; lone surrogates as ``?``.
+
+    A line feed stays one, and none is added.
+    """
     if text.isascii():
         return text.lower()
-    text = unicodedata.normalize("NFKC", _SURROGATE.sub("?", text)).casefold()
+    # Forms of letters with a vowel sign come apart in the first step, so the signs are left out after it.
+    text = without_unseen("", unicodedata.normalize("NFKC", _SURROGATE.sub("?", text))).casefold()
     return unicodedata.normalize("NFKC", text)
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import sentencepiece
 from pydantic import Field, ValidationError
 
 from mining.devices import resolve_threads
-from mining.encoder.pieces import PIECES_FILE, Pieces, check_texts
+from mining.encoder.normaliser import check_model
+from mining.encoder.pieces import PIECES_FILE, Pieces, check_texts, sentencepiece_processor
 from mining.encoder.units.base import leave_out_unknown
 from mining.errors import UsageError
 from mining.settings import Settings
@@ -225,14 +225,14 @@ def _imported(module: str, package: str) -> Any:
 
 
 def _processor(model: bytes | None) -> Any:
+    """The processor of the model as it is: the published code looks at every character."""
     if model is None:
         return None
-    processor = sentencepiece.SentencePieceProcessor()
     try:
-        processor.LoadFromSerializedProto(model)
-    except RuntimeError as error:
+        check_model(model)
+        return sentencepiece_processor(model)
+    except ValueError as error:
         raise ValueError(f"{PIECES_FILE}: truncated or not a sentencepiece model ({error})") from None
-    return processor
 
 
 def _vocabulary(files: Mapping[str, bytes], name: str) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mining.compiled import compiled
+from mining.encoder.normaliser import read_rules
 
 _DEEPEST = 64
 _CAPITALS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -86,15 +87,7 @@ class Charsmap(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def read_charsmap(blob: bytes) -> Charsmap:
     """The rules in a model's ``precompiled_charsmap``; raises ValueError when they are broken."""
-    size = int.from_bytes(blob[:4], "little")
-    if not blob:
-        units, values = np.full(256, 1 << 31, np.uint32), np.zeros(1, np.uint8)
-        units[0] = 1 << 10
-    elif size % 1024 or not 0 < size < len(blob) - 4 or blob[-1]:
-        raise ValueError("the rules of normalisation are cut short")
-    else:
-        units = np.frombuffer(blob, "<u4", size // 4, 4).astype(np.uint32)
-        values = np.frombuffer(blob, np.uint8, offset=4 + size).copy()
+    units, values = read_rules(blob)
     room = 1 << 19
     while True:
         # Memory that is not written is not taken from the system.

@@ -135,5 +135,5 @@ _NO_WORDS = NewWords(np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, n
 
 def word_pieces(tokenizer: PieceTokenizer, memory: int = WORD_MEMORY) -> WordPieces | str:
     """`WordPieces` of a tokenizer, or the reason why its model cannot be applied word by word."""
-    rules = word_rules(tokenizer.model)
+    rules = word_rules(tokenizer.applied)
     return rules if isinstance(rules, str) else WordPieces(tokenizer, rules, memory)

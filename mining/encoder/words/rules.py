@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mining.encoder.proto import USER_DEFINED, ModelFacts, read_facts
 from mining.encoder.words.charsmap import Charsmap, read_charsmap
-from mining.encoder.words.proto import USER_DEFINED, ModelFacts, read_facts
 
 SPACE = 0x20
 BOUNDARY = "\u2581".encode()

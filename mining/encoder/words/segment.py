@@ -12,8 +12,8 @@ import numpy as np
 
 from mining.compiled import in_ranges
 from mining.encoder.pieces import Pieces, PieceTokenizer
+from mining.encoder.proto import NORMAL, UNIGRAM, ModelFacts
 from mining.encoder.words import segment_kernels as kernels
-from mining.encoder.words.proto import NORMAL, UNIGRAM, ModelFacts
 from mining.encoder.words.rules import WordRules, word_rules
 
 Segmenter = Callable[[np.ndarray, np.ndarray, int], Pieces]
@@ -31,7 +31,7 @@ def segmenter(tokenizer: PieceTokenizer, rules: WordRules) -> Segmenter:
     """The fastest way to the pieces that `tokenizer`, whose model has the rules `rules`, finds."""
     facts = rules.facts
     if facts.model_type == UNIGRAM and not facts.byte_fallback and not facts.has_own_symbols:
-        return _unigram(tokenizer.model, tokenizer.unknown)
+        return _unigram(tokenizer.applied, tokenizer.unknown)
     return _by_sentencepiece(tokenizer)
 
 

@@ -172,6 +172,6 @@ def test_model_that_is_not_of_words_gives_the_reason(lower: PieceTokenizer) -> N
     assert isinstance(word_pieces(lower), WordPieces)
 
     class Other:
-        model = b""
+        applied = b""
 
     assert isinstance(word_pieces(Other()), str)  # type: ignore[arg-type]

@@ -10,9 +10,9 @@ import pytest
 import sentencepiece
 
 from mining.encoder import PieceTokenizer
+from mining.encoder.proto import USER_DEFINED, read_facts
 from mining.encoder.words import word_rules
 from mining.encoder.words.charsmap import Charsmap, read_charsmap
-from mining.encoder.words.proto import USER_DEFINED, read_facts
 from mining.encoder.words.rules import WordRules
 
 NAMES = ["lower", "cased", "bpe", "characters", "bytes", "symbols"]

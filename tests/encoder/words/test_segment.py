@@ -15,13 +15,13 @@ from tests.encoder.words.conftest import SENTENCES
 
 NAMES = ["lower", "cased", "bpe", "characters", "bytes", "symbols"]
 LETTERS = "bakelominutisoräöüßéλω漢字ไทยмиABCIHÄ.,!?'-\u0301\u0308\u0331\u0307\u00a8\u00a0" + (
-    "\u2581\u200b\ufb01\ufdfa\u1100\u1161\0😀"
+    "\u2581\u200b\u00ad\u0640\u064e\ufe77\u3164\ufb01\ufdfa\u1100\u1161\0😀"
 )
 WORDS = st.lists(st.one_of(st.text(alphabet=LETTERS, max_size=30), st.text(max_size=8)), max_size=8)
 
 
 def by(tokenizer: PieceTokenizer) -> Segmenter:
-    rules = word_rules(tokenizer.model)
+    rules = word_rules(tokenizer.applied)
     assert isinstance(rules, WordRules)
     return segmenter(tokenizer, rules)
 

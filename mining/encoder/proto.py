@@ -14,6 +14,10 @@ UNIGRAM = 1
 """`ModelFacts.model_type` of a unigram model"""
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 """kinds of pieces"""
+_PIECES, _TRAINER, _NORMALISER = 1, 2, 3
+"""numbers of a model file's fields"""
+MOST_PIECES = 1 << 21
+"""The largest published vocabularies have a quarter of a million; more would only fill the memory."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT = struct.Struct("<f")
 _Value = int | bytes | float
@@ -49,18 +53,44 @@ class ModelFacts(NamedTuple):
         return any(piece.kind == USER_DEFINED for piece in self.pieces)
 
 
+def parts_of(model: bytes) -> tuple[bytes, list[bytes]]:
+    """The fields of a model file that say how a text is cut, and of them the messages on normalisation.
+
+    Raises ValueError when it is not one, or has more than `MOST_PIECES` pieces.
+    """
+    place, count, size = 0, 0, len(model)
+    # Nearly all of a file are short messages with a piece each: they are stepped over.
+    while place + 1 < size and model[place] == 0x0A and model[place + 1] < 0x80:
+        place += 2 + model[place + 1]
+        count += 1
+        if count > MOST_PIECES:
+            raise ValueError(f"more than {MOST_PIECES:,} pieces")
+    if place > size:
+        raise ValueError(f"a field ends at byte {place} of {size}")
+    kept, rules = [model[:place]], []
+    for number, value, first, last in _spans(model, place):
+        count += number == _PIECES
+        if count > MOST_PIECES:
+            raise ValueError(f"more than {MOST_PIECES:,} pieces")
+        if number in (_PIECES, _TRAINER, _NORMALISER):
+            kept.append(model[first:last])
+        if number == _NORMALISER:
+            rules.append(_bytes(value))
+    return b"".join(kept), rules
+
+
 def read_facts(model: bytes) -> ModelFacts:
     """The facts of a model file; raises ValueError when it is not one."""
     pieces: list[Piece] = []
     trainer: dict[int, _Value] = {}
     normaliser: dict[int, _Value] = {}
-    for number, value in _fields(model):
-        if number == 1:
+    for number, value in fields(model):
+        if number == _PIECES:
             pieces.append(_piece(_bytes(value)))
-        elif number == 2:
-            trainer.update(_fields(_bytes(value)))
-        elif number == 3:
-            normaliser.update(_fields(_bytes(value)))
+        elif number == _TRAINER:
+            trainer.update(fields(_bytes(value)))
+        elif number == _NORMALISER:
+            normaliser.update(fields(_bytes(value)))
     return ModelFacts(
         pieces,
         model_type=int(trainer.get(3, UNIGRAM)),
@@ -78,8 +108,8 @@ def _piece(data: bytes) -> Piece:
     if data[:1] == b"\x0a" and stop < 130 and stop + 5 == len(data) and data[stop] == 0x15:
         # Nearly all look like this: a short text, a score, nothing else.
         return Piece(data[2:stop], _FLOAT.unpack_from(data, stop + 1)[0], NORMAL)
-    fields = dict(_fields(data))
-    return Piece(_bytes(fields.get(1, b"")), float(fields.get(2, 0.0)), int(fields.get(3, NORMAL)))
+    found = dict(fields(data))
+    return Piece(_bytes(found.get(1, b"")), float(found.get(2, 0.0)), int(found.get(3, NORMAL)))
 
 
 def _bytes(value: _Value) -> bytes:
@@ -88,10 +118,16 @@ def _bytes(value: _Value) -> bytes:
     return value
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
-    """Numbers and values of a message's fields, in order."""
-    place = 0
+def fields(data: bytes) -> Iterator[tuple[int, _Value]]:
+    """Numbers and values of a message's fields, in order; raises ValueError when it is cut short or no message."""
+    for number, value, _, _ in _spans(data, 0):
+        yield number, value
+
+
+def _spans(data: bytes, place: int) -> Iterator[tuple[int, _Value, int, int]]:
+    """Fields from byte `place` on: number, value, and where the field starts and ends."""
     while place < len(data):
+        start = place
         tag, place = _varint(data, place)
         kind = tag & 7
         value: _Value
@@ -109,7 +145,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
             if kind == _FIXED32:
                 value = float(_FLOAT.unpack(value)[0])
             place += size
-        yield tag >> 3, value
+        yield tag >> 3, value, start, place
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
