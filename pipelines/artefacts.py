@@ -1,13 +1,14 @@
 """Steps and what they leave behind: files that are renamed into place, and a marker that is written last.
 
 A step is the work on one shard spec. Its key hashes everything that its result depends on: stage, version of the code,
-parameters and the content hashes of its inputs. A marker with the same key whose files have the recorded sizes and
-hashes means that the step is done; anything else means that it is done again.
+parameters, versions of libraries and the content hashes of its inputs. A marker with the same key whose files have the
+recorded sizes and hashes means that the step is done; anything else means that it is done again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -20,6 +21,8 @@ from typing import Any
 from mining.corpus import file_hash
 from mining.errors import RunError
 from mining.pairs import TEMPORARY, replacing
+from pipelines.lists import FOLDER as LISTS
+from pipelines.lists import FileList, read_list
 
 #: Part of every key: raise it when a stage computes or writes something else from the same inputs.
 VERSION = 2
@@ -29,9 +32,10 @@ VERSION = 2
 class Step:
     """One shard spec: small, plain data that any runner can carry.
 
-    `inputs` maps paths (absolute, or relative to the run folder) to content hashes. `params` are part of the key,
-    `execution` (threads, device, tile sizes, places of files) is not: it never changes the result. `destination` is the
-    folder of the outputs, relative to the run folder.
+    `inputs` maps paths (absolute, or relative to the run folder) to content hashes; `lists` names those inputs that
+    grow with the number of shards, by the hashes of lists that are written once (`pipelines.lists`). `params` and
+    `versions` (of libraries) are part of the key, `execution` (threads, device, tile sizes, places of files) is not: it
+    never changes the result. `destination` is the folder of the outputs, relative to the run folder.
     """
 
     run: str
@@ -41,11 +45,14 @@ class Step:
     inputs: dict[str, str]
     execution: dict[str, Any] = field(default_factory=dict)
     destination: str = ""
+    lists: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
-        """Hex digest over everything that the result depends on."""
+        """Hex digest over everything that the result depends on; computed once."""
         facts = [VERSION, self.stage, self.name, self.params, list(self.inputs.values()), self.destination]
+        facts += [self.lists, self.versions]
         return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     @property
@@ -81,16 +88,21 @@ class Step:
         """An input path as it can be opened."""
         return str(Path(self.run, relative))
 
+    def files(self, name: str) -> FileList:
+        """The files of one of the `lists`."""
+        return read_list(self.run, self.lists[name])
+
 
 @dataclass(frozen=True)
 class Marker:
     """What a finished step wrote: `files` by path relative to the run folder, with bytes and hash; `info` for the
-    driver."""
+    driver; and `versions` of what it used."""
 
     key: str
     files: dict[str, dict[str, Any]]
     info: dict[str, Any]
     cost: dict[str, Any]
+    versions: dict[str, str] = field(default_factory=dict)
 
     def inputs(self, suffix: str = "") -> dict[str, str]:
         """The files (with this suffix) as inputs of a later step."""
@@ -106,7 +118,7 @@ def read_marker(step: Step) -> Marker | None:
     """The marker of a step if it has its key, else None."""
     try:
         data = json.loads(step.marker_path.read_text(encoding="utf-8"))
-        marker = Marker(data["key"], data["files"], data["info"], data["cost"])
+        marker = Marker(data["key"], data["files"], data["info"], data["cost"], data["versions"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return marker if marker.key == step.key else None
@@ -160,7 +172,7 @@ class Outputs:
             relative = os.path.relpath(final, self.step.run)
             files[relative] = {"bytes": os.path.getsize(temporary), "hash": file_hash(temporary)}
             os.replace(temporary, final)
-        marker = Marker(self.step.key, files, info, cost)
+        marker = Marker(self.step.key, files, info, cost, self.step.versions)
         write_json(self.step.marker_path, vars(marker))
         return marker
 
@@ -174,9 +186,9 @@ class Outputs:
 def write_json(path: Path, data: Any) -> None:
     """Write JSON with sorted keys beside its final name and rename it."""
     with replacing(path) as temporary:
-        Path(temporary).write_text(
-            json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        # Bytes of file names that are no UTF-8 are lone surrogates, which JSON can hold as escapes only.
+        text = json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        Path(temporary).write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def read_failure(step: Step) -> dict[str, Any] | None:
@@ -195,6 +207,15 @@ def sweep(folder: Path, keep: set[Path]) -> None:
         if path not in keep:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
+
+
+def sweep_stages(run: Path, keep: set[str]) -> None:
+    """Remove the files of stages that are no part of the run, for example those of another search method."""
+    for folder in (run / "work").glob("*"):
+        if folder.name not in keep and folder != run / LISTS and folder.is_dir() and not folder.is_symlink():
+            sweep(folder, set())
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _files(folder: Path) -> Iterator[Path]:

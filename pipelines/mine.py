@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import metadata
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from mining import __version__
 from mining.api import check_k
 from mining.config import MineConfig
 from mining.devices import resolve_threads
 from mining.encoder import load_encoder
 from mining.encoder.shipped import shipped_model
-from mining.errors import InputError, UsageError
+from mining.errors import BitextError, InputError, RunError, UsageError
 from mining.pairs import TEMPORARY
 from mining.search.cluster_search import divide
 from mining.search.planner import choose
-from pipelines import search_plan
-from pipelines.artefacts import Marker, write_json
+from pipelines import reports, search_plan
+from pipelines.artefacts import Marker, sweep_stages
 from pipelines.engine import Engine
+from pipelines.given import Given, GivenModel, signature
+from pipelines.lists import sweep_lists
 from pipelines.plan import SIDES, Plan, Side
 from pipelines.progress import Progress
 from pipelines.run_folder import locked, make_run_folder
-
-LIBRARIES = ("apache-beam", "faiss-cpu", "numpy", "pyarrow", "sentencepiece", "torch")
 
 
 @dataclass(frozen=True)
@@ -41,6 +36,8 @@ class MineResult:
     threshold: float | None
     metrics: dict[str, Any]
     report: list[dict[str, Any]]
+    #: Inputs, gold or model that are not what they were when the run began; the result is of what they were then.
+    changed: list[str]
 
 
 class MineRun:
@@ -54,25 +51,36 @@ class MineRun:
         if not threads and config.runner.name == "FnApiRunner":
             # Elsewhere 0 stands for the cores of the worker, which only the worker knows.
             threads = max(1, resolve_threads(0) // config.runner.workers)
-        self.plan = Plan(config, self.folder, threads)
+        self.threads = threads
         self.sides = [Side(name) for name in SIDES]
 
     def mine(self) -> MineResult:
         """Do what is not done yet."""
+        model = GivenModel(self.config.model)
         # On the CPU, since only the workers need to have the device.
         models, dim = self._models()
+        self.given = Given(self.config, model)
+        self.plan = Plan(self.config, self.given, self.folder, self.threads)
         for leftover in self.folder.glob(f"*{TEMPORARY}*"):
             leftover.unlink()
-        write_json(self.folder / "manifest.json", {"complete": False})
+        earlier = reports.begin(self.folder, self.config)
+        try:
+            return self._stages(models, dim)
+        except BitextError as error:
+            if earlier is not None and earlier == signature(self.folder / reports.PAIRS):
+                where = self.folder / reports.PAIRS
+                error.args = (f"{error.args[0]} ({where} and what lies beside it are still those of an earlier run)",)
+            raise
+
+    def _stages(self, models: dict[str, str], dim: int) -> MineResult:
         self._shard()
-        self._encode(models)
+        self._encode(models, dim)
         self._search(dim)
         score = self.engine.run("score", self.plan.score(self.sides))
         self._deal(score, "runs")
         (matched,) = self.engine.run("match", self.plan.match(self.sides))
         result, files = self._emit(matched)
-        self._write_reports(result, files, models, dim)
-        return result
+        return self._end(result, files, models, dim)
 
     def _models(self) -> tuple[dict[str, str], int]:
         """The hash that names the encoder of each side, and the length of a vector."""
@@ -106,9 +114,11 @@ class MineRun:
         markers = engine.run("shard", [*steps[0], *steps[1]])
         self.sides[0].shards, self.sides[1].shards = markers[: len(steps[0])], markers[len(steps[0]) :]
 
-    def _encode(self, models: dict[str, str]) -> None:
+    def _encode(self, models: dict[str, str], dim: int) -> None:
         steps = [step for side in self.sides for step in self.plan.encode(side, models[side.name])]
         self._deal(self.engine.run("encode", steps), "vectors")
+        for side in self.sides:
+            _check_vectors(side, models[side.name], dim)
         check_k(self.config.search.k, *(side.valid for side in self.sides))
 
     def _search(self, dim: int) -> None:
@@ -123,13 +133,13 @@ class MineRun:
             if choice.method == "faiss":
                 self._index(dim)
             found = self.engine.run("search", search_plan.search(self.plan, source, target, choice.method, dim))
-        steps = search_plan.merge(self.plan, self.sides, found, grouped=choice.method == "clusters")
+        merge = search_plan.merge_groups if choice.method == "clusters" else search_plan.merge_pairs
+        steps = merge(self.plan, self.sides, found)
         self._deal(self.engine.run("merge", steps), "lists")
 
     def _index(self, dim: int) -> None:
         plan, engine = self.plan, self.engine
-        steps = [step for side in self.sides for step in search_plan.train_index(plan, side, dim)]
-        trained = engine.run("train_index", steps)
+        trained = engine.run("train_index", search_plan.train_index(plan, self.sides, dim))
         steps = [s for side, t in zip(self.sides, trained, strict=True) for s in search_plan.index(plan, side, t, dim)]
         self._deal(engine.run("index", steps), "indexes")
 
@@ -155,7 +165,7 @@ class MineRun:
             # An earlier configuration wanted candidates; these would be another run's.
             (self.folder / "candidates.parquet").unlink(missing_ok=True)
         pairs = outputs[0].info["pairs"]
-        result = MineResult(self.folder, pairs, threshold, metrics.info, engine.report)
+        result = MineResult(self.folder, pairs, threshold, metrics.info, engine.report, [])
         return result, [*outputs, *emitted[1:], metrics]
 
     def _facts(
@@ -185,33 +195,20 @@ class MineRun:
             }
         return facts
 
-    def _write_reports(self, result: MineResult, files: Sequence[Marker], models: dict[str, str], dim: int) -> None:
-        resolved = self.folder / "config.resolved.yaml"
-        text = yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-        if not resolved.exists() or resolved.read_text(encoding="utf-8") != text:
-            resolved.write_text(text, encoding="utf-8")
-        write_json(
-            self.folder / "report.json", {"stages": result.report, "search": self.choice.facts(), "machine": _machine()}
-        )
-        inputs = {
-            side.name: [
-                {"path": path, "hash": digest}
-                for step in self.plan.read(side.name)
-                for path, digest in step.inputs.items()
-            ]
-            for side in self.sides
-        }
-        manifest = {
-            "complete": True,
-            "bitext_miner": __version__,
-            "libraries": _versions(),
-            "inputs": inputs,
-            "model": _model_facts(self.config.model, models, dim),
-            "files": {path: facts for marker in files for path, facts in marker.files.items()},
+    def _end(self, result: MineResult, files: Sequence[Marker], models: dict[str, str], dim: int) -> MineResult:
+        """Remove what no step of this run has made, see what has changed meanwhile, and write the reports."""
+        result = replace(result, changed=self.given.changes(models["source"]))
+        sweep_stages(self.folder, {row["stage"] for row in result.report})
+        sweep_lists(self.folder, self.plan.lists)
+        reports.write_report(self.folder, result.report, self.choice.facts())
+        facts = {
+            "model": reports.model_facts(self.config.model, models, dim),
             "pairs": result.pairs,
             "threshold": result.threshold,
+            "changed_since": result.changed,
         }
-        write_json(self.folder / "manifest.json", manifest)
+        reports.write_manifest(self.folder, self.given, files, facts)
+        return result
 
 
 def _check_not_empty(side: Side, paths: list[str]) -> None:
@@ -231,24 +228,15 @@ def _check_not_empty(side: Side, paths: list[str]) -> None:
     )
 
 
-def _model_facts(path: str | None, models: dict[str, str], dim: int) -> dict[str, Any]:
-    """Path (None: the shipped model), the hash (of each side, where they differ) and the dimension."""
-    same = models["source"] == models["target"]
-    return {"path": path, "hash": models["source"] if same else models, "dim": dim}
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
-
-
-def _machine() -> dict[str, Any]:
-    return {"cpus": os.cpu_count(), "system": platform.platform(), "processor": platform.machine()}
+def _check_vectors(side: Side, model: str, dim: int) -> None:
+    """The shards of a side must never be of different models."""
+    for marker in side.vectors:
+        found = marker.info["model"], marker.info["dim"]
+        if found != (model, dim):
+            raise RunError(
+                f"a shard of the {side.name} side was encoded by the model {found[0]} with {found[1]} dimensions, and "
+                f"the run began with {model} and {dim}: run the command again"
+            )
 
 
 def run_mine(config: MineConfig, quiet: bool = False) -> MineResult:
@@ -259,6 +247,8 @@ def run_mine(config: MineConfig, quiet: bool = False) -> MineResult:
         if path is not None and not Path(path).exists():
             raise UsageError(f"{name}: {path}: no such file or folder")
     folder = Path(config.output).absolute()
+    if os.fsencode(folder) != str(folder).encode("utf-8", "replace"):
+        raise UsageError(f"{folder}: the name of the run folder is not UTF-8: choose another output")
     make_run_folder(folder)
     with locked(folder):
         return MineRun(config, Progress(quiet)).mine()

@@ -9,12 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from mining.config import MineConfig
-from mining.corpus import CorpusSpec, file_hash, list_inputs
+from mining.corpus import CorpusSpec
 from mining.errors import UsageError
 from pipelines.artefacts import Marker, Step
+from pipelines.given import Given
+from pipelines.lists import write_list
 from pipelines.search_plan import joined
+from pipelines.versions import versions_of
 
 SIDES = ("source", "target")
+#: What `shard_lists` can list: kind of marker and suffix of its files; those by shard tell its rows.
+KINDS = {
+    "chunks": ("read", ".parquet"),
+    "duplicates": ("dedup", ".npy"),
+    "shards": ("shards", ".parquet"),
+    "valid": ("vectors", ".valid.npy"),
+    "vectors": ("vectors", ".vectors.npy"),
+    "means": ("lists", ".means.npy"),
+    "lists": ("lists", ".lists.npy"),
+    "members": ("members", ".vectors.npy"),
+    "limits": ("members", ".limits.npy"),
+    "rows": ("members", ".rows.npy"),
+    "clusters": ("members", ".clusters.npy"),
+}
+BY_SHARD = {"shards", "vectors", "lists"}
 #: Keys compared in one bucket of the search for duplicates: 24 bytes each.
 BUCKET_ROWS = 4_000_000
 
@@ -38,10 +56,6 @@ class Side:
         """Facts of all chunks: name, rows, usable, bytes."""
         return [chunk for marker in self.read for chunk in marker.info["chunks"]]
 
-    def chunk_files(self, suffix: str) -> dict[str, str]:
-        """The chunks' files with this suffix, with hashes, in order."""
-        return joined(marker.inputs(suffix) for marker in self.read)
-
     @property
     def sizes(self) -> list[int]:
         """Rows of each shard."""
@@ -63,7 +77,7 @@ class Side:
         return sum(marker.info["valid"] for marker in self.vectors)
 
     def files(self, which: str, suffix: str) -> dict[str, str]:
-        """Files of one kind of marker (``dedup``, ``shards``, ``vectors``, ``lists``, …), with hashes."""
+        """Files of one kind of marker (``read``, ``shards``, ``vectors``, ``lists``, …), with hashes, in order."""
         return joined(marker.inputs(suffix) for marker in getattr(self, which))
 
     def reasons(self) -> dict[str, int]:
@@ -78,25 +92,46 @@ class Side:
 class Plan:
     """Makes the steps. `threads` is what one step may use."""
 
-    def __init__(self, config: MineConfig, folder: Path, threads: int) -> None:
-        self.config, self.folder, self.threads = config, folder, threads
+    def __init__(self, config: MineConfig, given: Given, folder: Path, threads: int) -> None:
+        self.config, self.given, self.folder, self.threads = config, given, folder, threads
+        #: Hashes of the lists that steps of this run name.
+        self.lists: set[str] = set()
 
     def step(
         self,
         stage: str,
         name: str,
         params: dict[str, Any],
-        inputs: dict[str, str],
+        inputs: dict[str, str] | None = None,
+        lists: dict[str, str] | None = None,
         destination: str = "",
         execution: dict[str, Any] | None = None,
+        uses: Sequence[str] = (),
     ) -> Step:
-        """A step in this run's folder."""
-        return Step(str(self.folder), stage, name, params, inputs, execution or {}, destination)
+        """A step in this run's folder; `uses` names libraries that the stage does not always need."""
+        more = (lists or {}, versions_of(stage, uses))
+        return Step(str(self.folder), stage, name, params, inputs or {}, execution or {}, destination, *more)
+
+    def listed(self, files: dict[str, str], rows: Sequence[int] = ()) -> str:
+        """Write a list of files for steps to name; returns its hash."""
+        digest = write_list(self.folder, files, rows)
+        self.lists.add(digest)
+        return digest
+
+    def shard_lists(self, sides: Sequence[Side], *kinds: str) -> dict[str, str]:
+        """The lists of these kinds of both sides, by ``side.kind``."""
+        lists = {}
+        for side in sides:
+            for kind in kinds:
+                which, suffix = KINDS[kind]
+                rows = side.sizes if which in BY_SHARD else ()
+                lists[f"{side.name}.{kind}"] = self.listed(side.files(which, suffix), rows)
+        return lists
 
     def read(self, side: str) -> list[Step]:
         """One step an input file."""
         spec: CorpusSpec = getattr(self.config, side)
-        files = list_inputs(spec)
+        files = self.given.sides[side]
         inside = [file.path for file in files if self.folder.resolve() in Path(file.path).resolve().parents]
         if inside:
             raise UsageError(f"{inside[0]}: is input and lies in the run folder {self.folder}: choose another output")
@@ -107,26 +142,29 @@ class Plan:
                 "read",
                 f"{side}-{number:05d}",
                 {"spec": {**rules, "path": [file.name]}, "name": file.name, **limits},
-                {str(Path(file.path).absolute()): file_hash(file.path)},
-                execution={"path": str(Path(file.path).absolute()), "threads": self.threads},
+                {file.path: file.hash},
+                execution={"threads": self.threads},
             )
             for number, file in enumerate(files)
         ]
 
+    def _gold(self) -> dict[str, str]:
+        """The gold file with the hash that it had when the run began: every step must see the same bytes."""
+        gold = self.given.gold
+        return {} if gold is None else {gold.path: gold.hash}
+
     def gold(self, sides: Sequence[Side]) -> list[Step]:
         """Does the gold standard belong to these corpora?"""
-        gold = str(Path(str(self.config.gold)).absolute())
-        chunks = {side.name: list(side.chunk_files(".parquet")) for side in sides}
-        inputs = {gold: file_hash(gold), **joined(side.chunk_files(".parquet") for side in sides)}
-        return [self.step("gold", "gold", {}, inputs, execution={"gold": gold, **chunks})]
+        return [self.step("gold", "gold", {}, self._gold(), self.shard_lists(sides, "chunks"))]
 
     def dedup(self, side: Side) -> list[Step]:
         """One step a bucket of keys."""
         buckets = max(1, -(-sum(chunk["rows"] for chunk in side.chunks) // BUCKET_ROWS))
-        inputs = joined(side.chunk_files(suffix) for suffix in (".parquet", ".texts.npy", ".ids.npy"))
-        params = {"side": side.name, "buckets": buckets, "chunks": len(side.chunks)}
+        kinds = {"chunks": ".parquet", "texts": ".texts.npy", "ids": ".ids.npy"}
+        lists = {kind: self.listed(side.files("read", suffix)) for kind, suffix in kinds.items()}
+        params = {"side": side.name, "buckets": buckets}
         return [
-            self.step("dedup", f"{side.name}-{bucket:05d}", {**params, "bucket": bucket}, inputs)
+            self.step("dedup", f"{side.name}-{bucket:05d}", {**params, "bucket": bucket}, lists=lists)
             for bucket in range(buckets)
         ]
 
@@ -143,14 +181,14 @@ class Plan:
                 rows = bytes_ = 0
             groups[-1].append(number)
             rows, bytes_ = rows + usable, bytes_ + chunk["bytes"]
-        chunks = list(side.chunk_files(".parquet").items())
-        duplicates = side.files("dedup", ".npy")
+        chunks = list(side.files("read", ".parquet").items())
+        duplicates = self.listed(side.files("dedup", ".npy"))
         return [
             self.step(
                 "shard",
                 f"{side.name}-{number:05d}",
-                {"chunks": group},
-                {**dict(chunks[i] for i in group), **duplicates},
+                {"first": group[0]},
+                lists={"chunks": self.listed(dict(chunks[i] for i in group)), "duplicates": duplicates},
             )
             for number, group in enumerate(groups)
         ]
@@ -172,90 +210,67 @@ class Plan:
 
     def score(self, sides: Sequence[Side]) -> list[Step]:
         """One step a shard of either side."""
-        steps = []
-        for side, other in (sides, sides[::-1]):
-            means = other.files("lists", ".means.npy")
-            for number, rows in enumerate(side.sizes):
-                params = {
-                    "side": side.name,
-                    "margin": self.config.margin,
-                    "first": side.firsts[number],
-                    "rows": rows,
-                    "k": self.config.search.k,
-                    "other_firsts": other.firsts,
-                    "other_rows": other.rows,
-                }
-                own = {**side.lists[number].inputs(".lists.npy"), **side.lists[number].inputs(".means.npy")}
-                name, execution = f"{side.name}-{number:05d}", {"threads": self.threads}
-                steps.append(self.step("score", name, params, {**own, **means}, execution=execution))
-        return steps
+        means = self.shard_lists(sides, "means")
+        params = {"margin": self.config.margin, "k": self.config.search.k}
+        return [
+            self.step(
+                "score",
+                f"{side.name}-{number:05d}",
+                {**params, "side": side.name, "first": first, "rows": rows},
+                {**found.inputs(".lists.npy"), **found.inputs(".means.npy")},
+                {"means": means[f"{other.name}.means"]},
+                execution={"threads": self.threads},
+            )
+            for side, other in (sides, sides[::-1])
+            for number, (found, first, rows) in enumerate(zip(side.lists, side.firsts, side.sizes, strict=True))
+        ]
 
     def match(self, sides: Sequence[Side]) -> list[Step]:
         """One step: the choice is global."""
         params = {"strategy": self.config.strategy, "rows": [side.rows for side in sides]}
-        return [self.step("match", "match", params, joined(side.files("runs", ".npy") for side in sides))]
-
-    def _everything(self, sides: Sequence[Side]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-        """Params, inputs and execution of the steps that name rows: they read from all shards and chunks."""
-        params = {side.name: {"rows": side.rows, "firsts": side.firsts} for side in sides}
-        execution: dict[str, Any] = {}
-        inputs: dict[str, str] = {}
-        for side in sides:
-            kinds = {
-                "shards": side.files("shards", ".parquet"),
-                "means": side.files("lists", ".means.npy"),
-                "lists": side.files("lists", ".lists.npy"),
-                "valid": side.files("vectors", ".valid.npy"),
-                "chunks": side.chunk_files(".parquet"),
-                "duplicates": side.files("dedup", ".npy"),
-            }
-            execution[side.name] = {kind: list(files) for kind, files in kinds.items()}
-            inputs |= joined(kinds.values())
-        return params, inputs, execution
+        lists = {side.name: self.listed(side.files("runs", ".npy")) for side in sides}
+        return [self.step("match", "match", params, lists=lists)]
 
     def emit(self, sides: Sequence[Side], matched: Marker) -> list[Step]:
         """All matched pairs with their texts, and the candidates if they are wanted."""
-        params, inputs, execution = self._everything(sides)
-        params |= {"k": self.config.search.k, "margin": self.config.margin}
-        inputs |= matched.inputs()
-        execution["pairs"] = matched.file(".npy")
-        steps = [self.step("emit", "matched", {**params, "what": "matched"}, inputs, execution=execution)]
+        params: dict[str, Any] = {"k": self.config.search.k, "margin": self.config.margin, "what": "matched"}
+        lists, execution = self.shard_lists(sides, "shards", "means"), {"pairs": matched.file(".npy")}
+        steps = [self.step("emit", "matched", params, matched.inputs(), lists, execution=execution)]
         if self.config.candidates or self.config.gold:
+            lists = {**lists, **self.shard_lists(sides, "lists")}
             params = {**params, "what": "candidates"}
-            steps.append(self.step("emit", "candidates", params, inputs, destination=".", execution=execution))
+            steps.append(self.step("emit", "candidates", params, None, lists, destination="."))
         return steps
 
     def threshold(self, sides: Sequence[Side], emitted: Marker) -> list[Step]:
         """Tune the threshold on gold."""
-        gold = str(Path(str(self.config.gold)).absolute())
-        _, inputs, execution = self._everything(sides)
-        inputs = {gold: file_hash(gold), **inputs, **emitted.inputs()}
-        execution |= {"gold": gold, "matched": emitted.file(".parquet")}
-        return [self.step("threshold", "threshold", {}, inputs, execution=execution)]
+        inputs = {**self._gold(), **emitted.inputs()}
+        lists = self.shard_lists(sides, "chunks", "duplicates")
+        execution = {"matched": emitted.file(".parquet")}
+        return [self.step("threshold", "threshold", {}, inputs, lists, execution=execution)]
 
     def output(self, sides: Sequence[Side], matched: Marker, emitted: Marker, threshold: float | None) -> list[Step]:
         """The files for the user."""
-        params, inputs, execution = self._everything(sides)
-        params["threshold"] = threshold
-        inputs |= {**matched.inputs(), **emitted.inputs()}
-        execution |= {"pairs": matched.file(".npy"), "matched": emitted.file(".parquet")}
+        pairs = {"pairs": matched.file(".npy"), "matched": emitted.file(".parquet")}
+        lists = self.shard_lists(sides, "chunks", "duplicates", "valid")
+        needs: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+            "pairs": (emitted.inputs(), {}),
+            "dropped": (matched.inputs(), lists),
+        }
         return [
-            self.step("output", what, {**params, "what": what}, inputs, destination=".", execution=execution)
-            for what in ("pairs", "dropped")
+            self.step("output", what, {"threshold": threshold, "what": what}, inputs, lists, ".", pairs)
+            for what, (inputs, lists) in needs.items()
         ]
 
     def metrics(self, emitted: Sequence[Marker], dropped: Marker, threshold: float | None, facts: Any) -> list[Step]:
         """Counts, and the comparison with gold."""
-        inputs = joined(marker.inputs() for marker in [*emitted, dropped])
-        execution: dict[str, Any] = {"gold": None}
+        inputs = {**self._gold(), **joined(marker.inputs() for marker in [*emitted, dropped])}
+        execution: dict[str, Any] = {}
         if self.config.gold:
-            gold = str(Path(self.config.gold).absolute())
-            inputs[gold] = file_hash(gold)
             execution = {
-                "gold": gold,
                 "pairs": emitted[0].file(".parquet"),
                 "candidates": emitted[1].file(".parquet"),
                 "dropped": dropped.file(".parquet"),
             }
-        params = {"facts": facts, "threshold": threshold}
+        params = {"facts": facts, "threshold": threshold, "gold": self.config.gold is not None}
         return [self.step("metrics", "metrics", params, inputs, destination=".", execution=execution)]

@@ -18,11 +18,20 @@ def joined(parts: Any) -> dict[str, str]:
     return {path: digest for part in parts for path, digest in part.items()}
 
 
-def train_index(plan: Plan, side: Side, dim: int) -> list[Step]:
+def train_index(plan: Plan, sides: Sequence[Side], dim: int) -> list[Step]:
     """One trained, empty index a side."""
     search = plan.config.search
-    params = {"index": search.index, "sample": search.training_rows, "rows": side.rows, "dim": dim}
-    return [plan.step("train_index", side.name, params, side.files("vectors", ".npy"))]
+    params = {"index": search.index, "sample": search.training_rows, "dim": dim}
+    lists = plan.shard_lists(sides, "vectors", "valid")
+    return [
+        plan.step(
+            "train_index",
+            side.name,
+            params,
+            lists={kind: lists[f"{side.name}.{kind}"] for kind in ("vectors", "valid")},
+        )
+        for side in sides
+    ]
 
 
 def index(plan: Plan, side: Side, trained: Marker, dim: int) -> list[Step]:
@@ -40,23 +49,24 @@ def search(plan: Plan, source: Side, target: Side, method: str, dim: int) -> lis
     if method == "faiss":
         params |= {"parameters": settings.index_parameters, "rescore": settings.rescore}
     tiles = {"source_tile": settings.source_tile, "target_tile": settings.target_tile}
+    execution = {"backend": settings.backend, "device": settings.device, "threads": plan.threads, **tiles}
+    uses = ("faiss",) if method == "faiss" else ()
+    sides = [list(enumerate(zip(side.firsts, side.vectors, strict=True))) for side in (source, target)]
     steps = []
-    for s, t in itertools.product(range(len(source.shards)), range(len(target.shards))):
-        inputs = {**source.vectors[s].inputs(), **target.vectors[t].inputs()}
+    for (s, (first, vectors)), (t, (their_first, theirs)) in itertools.product(*sides):
+        inputs = {**vectors.inputs(), **theirs.inputs()}
         if method == "faiss":
             inputs |= {**source.indexes[s].inputs(), **target.indexes[t].inputs()}
-        first = [source.firsts[s], target.firsts[t]]
-        execution = {"backend": settings.backend, "device": settings.device, "threads": plan.threads, **tiles}
-        name = f"{s:05d}-{t:05d}"
-        steps.append(plan.step("search", name, {**params, "first": first}, inputs, execution=execution))
+        facts = {**params, "first": [first, their_first]}
+        steps.append(plan.step("search", f"{s:05d}-{t:05d}", facts, inputs, execution=execution, uses=uses))
     return steps
 
 
 def clusters(plan: Plan, sides: Sequence[Side], division: Division, dim: int) -> list[Step]:
     """One step: the clusters are those of both sides."""
-    files = [side.files("vectors", ".npy") for side in sides]
-    params = {"division": division._asdict(), "dim": dim, "files": len(files[0])}
-    return [plan.step("clusters", "clusters", params, joined(files), execution={"threads": plan.threads})]
+    params = {"division": division._asdict(), "dim": dim}
+    lists = plan.shard_lists(sides, "vectors", "valid")
+    return [plan.step("clusters", "clusters", params, lists=lists, execution={"threads": plan.threads})]
 
 
 def assign(plan: Plan, sides: Sequence[Side], trained: Marker, division: Division, dim: int) -> list[Step]:
@@ -76,29 +86,40 @@ def assign(plan: Plan, sides: Sequence[Side], trained: Marker, division: Divisio
 
 def join(plan: Plan, sides: Sequence[Side], groups: int, division: Division, dim: int) -> list[Step]:
     """One step a group of clusters."""
-    files = [side.files("members", ".npy") for side in sides]
+    lists = plan.shard_lists(sides, "limits", "rows", "clusters", "members")
     params = {"k": plan.config.search.k, "dim": dim, "nearest": division.nearest, "largest": division.largest}
-    params["files"] = len(files[0])
     execution = {"threads": plan.threads}
     return [
-        plan.step("join", f"{group:05d}", {**params, "group": group}, joined(files), execution=execution)
+        plan.step("join", f"{group:05d}", {**params, "group": group}, lists=lists, execution=execution)
         for group in range(groups)
     ]
 
 
-def merge(plan: Plan, sides: Sequence[Side], found: Sequence[Marker], grouped: bool) -> list[Step]:
-    """One step a shard of either side: its lists against all shards of the other, or from all groups of clusters."""
+def merge_pairs(plan: Plan, sides: Sequence[Side], found: Sequence[Marker]) -> list[Step]:
+    """One step a shard of either side: its lists against all shards of the other; `found` is by pair of shards."""
     source, target = sides
+    width = len(target.shards)
     steps = []
     for side, direction in ((source, "forward"), (target, "backward")):
-        for number, rows in enumerate(side.sizes):
-            width = len(target.shards)
+        for number, (first, rows) in enumerate(zip(side.firsts, side.sizes, strict=True)):
             parts = found[number * width : (number + 1) * width] if side is source else found[number::width]
-            inputs = joined(part.inputs(f".{direction}.npy") for part in parts)
-            params = {"k": plan.config.search.k, "rows": rows, "first": side.firsts[number]}
-            if grouped:
-                inputs = joined(
-                    {**part.inputs(f".{direction}.npy"), **part.inputs(f".{direction}.rows.npy")} for part in found
-                )
-            steps.append(plan.step("merge", f"{side.name}-{number:05d}", params, inputs))
+            files = plan.listed(joined(part.inputs(f".{direction}.npy") for part in parts))
+            steps.append(_merge(plan, side, number, (first, rows), {"lists": files}))
     return steps
+
+
+def merge_groups(plan: Plan, sides: Sequence[Side], found: Sequence[Marker]) -> list[Step]:
+    """One step a shard of either side: its lists from all groups of clusters."""
+    steps = []
+    for side, direction in zip(sides, ("forward", "backward"), strict=True):
+        suffixes = {"lists": f".{direction}.npy", "numbers": f".{direction}.rows.npy"}
+        lists = {kind: plan.listed(joined(part.inputs(suffix) for part in found)) for kind, suffix in suffixes.items()}
+        places = zip(side.firsts, side.sizes, strict=True)
+        steps += [_merge(plan, side, number, place, lists) for number, place in enumerate(places)]
+    return steps
+
+
+def _merge(plan: Plan, side: Side, number: int, place: tuple[int, int], lists: dict[str, str]) -> Step:
+    first, rows = place
+    params = {"k": plan.config.search.k, "rows": rows, "first": first}
+    return plan.step("merge", f"{side.name}-{number:05d}", params, lists=lists)

@@ -17,6 +17,7 @@ from typing import Any
 
 from mining.errors import BitextError
 from pipelines.artefacts import Outputs, Step, verified_marker, write_json
+from pipelines.versions import check_versions
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ def _run(step: Step, outputs: Outputs) -> None:
     # A runner may deliver an element twice; the second time there is nothing left to do.
     if step.marker_path.exists() and verified_marker(step) is not None:
         return
+    check_versions(step.versions)
     module = importlib.import_module(f"pipelines.stages.{step.stage}")
     reset_peak_memory()
     started, cpu = time.monotonic(), time.process_time()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mining.cli.say import say
+from mining.cli.say import say, warn
 from mining.errors import UsageError
 
 
@@ -150,4 +150,6 @@ def mine(
         signal.signal(signal.SIGINT, before)
     if not quiet:
         show_report(result)
+    for line in result.changed:
+        warn(f"{line} since the run began: the result is of what was there then")
     say(closing_line(result))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mining.corpus.cells import find_cells, strings
+from mining.corpus.compression import Digest
 from mining.corpus.lines import FaultyLine, Line, read_blocks, split_lines
 from mining.errors import InputError, UsageError
 from mining.evaluation.ids import IdIndex
@@ -168,10 +169,11 @@ def _fault(fields: list[str], columns: int) -> str:
     return f"{len(fields)} columns where the lines before have {columns}: give every line a domain or none"
 
 
-def read_gold(path: str | Path) -> Gold:
+def read_gold(path: str | Path, digest: Digest | None = None) -> Gold:
     r"""Read ``id<TAB>id`` lines, or ``id<TAB>id<TAB>domain``, compressed or not.
 
     Only ``\n`` ends a line, one trailing ``\r`` is stripped, blank lines are passed over, repeated pairs count once.
+    `digest` is given the bytes of the file as they are read.
     Raises UsageError when the file is missing, InputError with file and line for another number of columns, an empty id
     or invalid UTF-8, and when there is no pair at all.
     """
@@ -179,7 +181,7 @@ def read_gold(path: str | Path) -> Gold:
     if not path.is_file():
         raise UsageError(f"{path}: no such gold file")
     reader = _Reader(path)
-    parts = [reader.columns(*part) for part in read_blocks(str(path), "skip", MAX_LINE_CHARS)]
+    parts = [reader.columns(*part) for part in read_blocks(str(path), "skip", MAX_LINE_CHARS, digest=digest)]
     gold = Gold._from_columns([_columns([]), *parts], str(path))
     if not len(gold):
         raise InputError(f"{path}: holds no gold pairs: give the file with lines of source id, tab, target id")

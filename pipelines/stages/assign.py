@@ -37,7 +37,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
     for name, array in (("rows", rows), ("clusters", dealt.clusters), ("limits", dealt.limits)):
         with open(outputs.path(f"{step.name}.{name}.npy"), "wb") as out:
             np.save(out, array, allow_pickle=False)
-    stored = open_array(next(path for path in shard if not path.endswith(".valid.npy")), STORED, (None, dim))
+    stored = open_array(next(path for path in shard if path.endswith(".vectors.npy")), STORED, (None, dim))
     wanted = rows - step.params["first"]
     with open(outputs.path(f"{step.name}.vectors.npy"), "wb") as out:
         blocks = (stored[wanted[start : start + _BLOCK]] for start in range(0, len(wanted), _BLOCK))

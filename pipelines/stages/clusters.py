@@ -12,17 +12,16 @@ from mining.search.cluster_search import Division, sample_places, train
 from mining.search.clusters import Clusters
 from mining.search.vectors import STORED, from_stored
 from pipelines.artefacts import Outputs, Step
-from pipelines.sharded import ShardedArray, open_array
+from pipelines.lists import FileList
+from pipelines.sharded import ShardedArray, ShardFiles
 
 
-def sampled(paths: list[str], dim: int, count: int) -> NDArray[np.float32]:
+def sampled(vectors: FileList, valid: FileList, dim: int, count: int) -> NDArray[np.float32]:
     """At most `count` unit rows, evenly spaced over the valid rows of a side, from the files of its shards."""
-    vectors = [open_array(path, STORED, (None, dim)) for path in paths if not path.endswith(".valid.npy")]
-    valid = np.concatenate([open_array(path, bool, (None,)) for path in paths if path.endswith(".valid.npy")])
-    firsts = np.cumsum([0, *(len(part) for part in vectors)]).tolist()
-    usable = np.flatnonzero(valid)
+    usable = np.flatnonzero(np.concatenate(ShardFiles(valid, bool).all()))
     chosen = usable[sample_places(len(usable), count)]
-    return from_stored(ShardedArray(vectors, firsts[:-1], firsts[-1]).take(chosen))
+    stored = ShardedArray(ShardFiles(vectors, STORED, (dim,)), vectors.firsts, vectors.total)
+    return from_stored(stored.take(chosen))
 
 
 def open_clusters(path: str) -> Clusters:
@@ -32,12 +31,13 @@ def open_clusters(path: str) -> Clusters:
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `division`, `dim`, `files` (how many of the inputs are the source's); inputs: vectors and validity of the
-    shards of both sides; execution: `threads`."""
-    division, dim, files = Division(**step.params["division"]), step.params["dim"], step.params["files"]
-    paths = [step.path(path) for path in step.inputs]
+    """Params: `division`, `dim`; lists: vectors and validity of the shards of both sides; execution: `threads`."""
+    division = Division(**step.params["division"])
     with torch_threads(step.execution["threads"]):
-        samples = [sampled(part, dim, division.sample) for part in (paths[:files], paths[files:])]
+        samples = [
+            sampled(step.files(f"{side}.vectors"), step.files(f"{side}.valid"), step.params["dim"], division.sample)
+            for side in ("source", "target")
+        ]
         trained = train(samples[0], samples[1], division)
     with open(outputs.path("clusters.npz"), "wb") as out:
         np.savez(out, **trained._asdict())

@@ -6,11 +6,11 @@ import bisect
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mining.corpus import first_occurrence
 from mining.errors import InputError
+from mining.pairs import read_parquet
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import open_array
 from pipelines.stages.read import KEY
@@ -19,14 +19,13 @@ from pipelines.stages.read import KEY
 DUPLICATE = np.dtype([("chunk", "<i8"), ("position", "<i8"), ("kept_chunk", "<i8"), ("kept_position", "<i8")])
 
 
-def _bucket(step: Step, suffix: str) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+def _bucket(step: Step, kind: str) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """Keys (n, 16), chunks and positions of the bucket's rows in all chunks."""
     bucket, buckets = step.params["bucket"], step.params["buckets"]
     low, high = (bucket << 64) // buckets, ((bucket + 1) << 64) // buckets
     parts, chunks = [np.empty(0, dtype=KEY)], [np.empty(0, dtype=np.int64)]
-    paths = [path for path in step.inputs if path.endswith(suffix)]
-    for number, path in enumerate(paths):
-        table = open_array(step.path(path), KEY, (None,))
+    for number, path in enumerate(step.files(kind).paths):
+        table = open_array(path, KEY, (None,))
         start = bisect.bisect_left(table, low, key=lambda row: int(row["high"]))
         stop = bisect.bisect_left(table, high, key=lambda row: int(row["high"]))
         parts.append(np.array(table[start:stop]))
@@ -37,13 +36,13 @@ def _bucket(step: Step, suffix: str) -> tuple[NDArray[np.uint8], NDArray[np.int6
 
 
 def _place(step: Step, chunk: int, position: int) -> str:
-    path = [path for path in step.inputs if path.endswith(".parquet")][chunk]
-    row = pq.read_table(step.path(path), columns=["id", "file", "line"]).slice(position, 1).to_pylist()[0]
+    table = read_parquet(step.files("chunks").paths[chunk], columns=["id", "file", "line"])
+    row = table.slice(position, 1).to_pylist()[0]
     return f"{row['file']}, line {row['line']} (id '{row['id']}')"
 
 
 def _check_ids(step: Step) -> None:
-    keys, chunks, positions = _bucket(step, ".ids.npy")
+    keys, chunks, positions = _bucket(step, "ids")
     first = first_occurrence(keys, chunks, positions)
     again = np.flatnonzero(first != np.arange(len(first)))
     if len(again):
@@ -59,9 +58,9 @@ def _check_ids(step: Step) -> None:
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `side`, `bucket` of `buckets`; inputs: chunks, their text keys and id keys, in order of the chunks."""
+    """Params: `side`, `bucket` of `buckets`; lists: `chunks`, the keys of their `texts` and of their `ids`."""
     _check_ids(step)
-    keys, chunks, positions = _bucket(step, ".texts.npy")
+    keys, chunks, positions = _bucket(step, "texts")
     first = first_occurrence(keys, chunks, positions)
     again = np.flatnonzero(first != np.arange(len(first)))
     found = np.empty(len(again), dtype=DUPLICATE)
@@ -70,5 +69,5 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
     found = found[np.lexsort((found["position"], found["chunk"]))]
     with open(outputs.path(f"{step.name}.npy"), "wb") as out:
         np.save(out, found, allow_pickle=False)
-    per_chunk = np.bincount(found["chunk"], minlength=step.params["chunks"])
+    per_chunk = np.bincount(found["chunk"], minlength=len(step.files("chunks").paths))
     return {"duplicates": per_chunk.tolist()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from mining.margin import list_scores
 from mining.matching import CANDIDATE
 from mining.pairs import CANDIDATES_SCHEMA, PAIRS_SCHEMA, read_parquet, write_parquet
 from pipelines.artefacts import Outputs, Step
-from pipelines.sharded import ShardedArray, open_array
+from pipelines.sharded import ShardedArray, ShardFiles, open_array
 from pipelines.stages.search import NEIGHBOUR, as_neighbours
 
 #: Pairs named at a time; each block reads every shard that it needs once, and holds its texts twice.
@@ -36,33 +37,26 @@ def _wide(table: pa.Table) -> pa.Table:
 
 
 class _Side:
-    """The files of one side: shards in order with their first row numbers, and for candidates their lists and means."""
+    """The files of one side: its shards, and the lists and means of their rows."""
 
     def __init__(self, step: Step, side: str) -> None:
-        facts = step.params[side]
-        self.rows: int = facts["rows"]
-        self.firsts: list[int] = facts["firsts"]
-        self.limits = [*self.firsts, self.rows]
-        paths = {suffix: [step.path(p) for p in step.execution[side][suffix]] for suffix in step.execution[side]}
-        self.shards = paths["shards"]
-        sizes = [stop - start for start, stop in zip(self.limits[:-1], self.limits[1:], strict=True)]
-        means = [open_array(p, np.float64, (n,)) for p, n in zip(paths["means"], sizes, strict=True)]
-        self.means = ShardedArray(means, self.firsts, self.rows)
-        self.lists = [
-            open_array(p, NEIGHBOUR, (n, step.params["k"])) for p, n in zip(paths.get("lists", []), sizes, strict=False)
-        ]
+        self.shards, means = step.files(f"{side}.shards"), step.files(f"{side}.means")
+        self.means = ShardedArray(ShardFiles(means, np.float64).all(), means.firsts, means.total)
+        self.lists = []
+        if step.params["what"] == "candidates":
+            self.lists = ShardFiles(step.files(f"{side}.lists"), NEIGHBOUR, (step.params["k"],)).all()
 
     def take(self, rows: NDArray[np.int64]) -> pa.Table:
         """Ids, texts and occurrences of rows by number, in the order asked for; shards are read one after the other."""
         columns = ["id", "text", "occurrences"]
         parts, places = [], []
-        for path, start, stop in zip(self.shards, self.limits[:-1], self.limits[1:], strict=True):
+        for path, (start, stop) in zip(self.shards.paths, itertools.pairwise(self.shards.limits), strict=True):
             here = np.flatnonzero((rows >= start) & (rows < stop))
             if len(here):
                 parts.append(_wide(read_parquet(path, columns=columns)).take(pa.array(rows[here] - start)))
                 places.append(here)
         if not parts:
-            return _wide(read_parquet(self.shards[0], columns=columns).slice(0, 0))
+            return _wide(read_parquet(self.shards.paths[0], columns=columns).slice(0, 0))
         back = np.empty(len(rows), dtype=np.int64)
         back[np.concatenate(places)] = np.arange(len(rows))
         return pa.concat_tables(parts).take(pa.array(back))
@@ -76,7 +70,7 @@ class _Ids:
         with tempfile.TemporaryFile(dir=folder) as text, tempfile.TemporaryFile(dir=folder) as limits:
             end = 0
             limits.write(np.zeros(1, dtype=np.int64).data)
-            for path in side.shards:
+            for path in side.shards.paths:
                 for chunk in read_parquet(path, columns=["id"]).column("id").chunks:
                     data, offsets = string_buffers(chunk)
                     text.write(data.data)
@@ -85,7 +79,7 @@ class _Ids:
             for file in (text, limits):
                 file.flush()
             self.data = np.asarray(np.memmap(text, np.uint8, "r+", shape=(end,))) if end else np.empty(0, np.uint8)
-            self.offsets = np.asarray(np.memmap(limits, np.int64, "r+", shape=(side.rows + 1,)))
+            self.offsets = np.asarray(np.memmap(limits, np.int64, "r+", shape=(side.shards.total + 1,)))
 
     def take(self, rows: NDArray[np.int64]) -> pa.Array:
         """Ids (n,) of rows (n,), "" for -1."""
@@ -125,8 +119,8 @@ def _candidates(step: Step, outputs: Outputs) -> int:
 
     def blocks() -> Iterator[pa.Table]:
         for own, other, forward in ((source, target, True), (target, source, False)):
-            their_lists = ShardedArray([lists["id"] for lists in other.lists], other.firsts, other.rows)
-            for first, lists in zip(own.firsts, own.lists, strict=True):
+            their_lists = ShardedArray([lists["id"] for lists in other.lists], other.shards.firsts, other.shards.total)
+            for first, lists in zip(own.shards.firsts, own.lists, strict=True):
                 for start in range(0, len(lists), _ROWS):
                     block = _block(step, (own, other), their_lists, lists[start : start + _ROWS], first + start)
                     names = ids[own].take(block.rows), ids[other].take(block.lists.ids.ravel())
@@ -146,7 +140,7 @@ def _block(
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `what` (``matched`` or ``candidates``), both sides' `rows` and `firsts`, `k`, `margin`; execution: the
-    files."""
+    """Params: `what` (``matched`` or ``candidates``), `k`, `margin`; execution: `pairs` (path); lists: shards, means
+    and, for candidates, neighbour lists of both sides."""
     work = {"matched": _matched, "candidates": _candidates}[step.params["what"]]
     return {"rows": work(step, outputs)}

@@ -12,7 +12,7 @@ from apache_beam.utils.shared import Shared
 from numpy.typing import NDArray
 
 from mining.encoder import SentenceEncoder, load_encoder
-from mining.errors import UsageError
+from mining.errors import RunError
 from mining.search.vectors import STORED, to_stored
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import write_blocks
@@ -23,20 +23,26 @@ _BLOCK = 32_768
 
 
 class _Model:
-    """`Shared` holds weak references, and not every encoder can be referred to weakly."""
+    """`Shared` holds weak references, and not every encoder can be referred to weakly.
 
-    def __init__(self, path: str | None, device: str, options: dict[str, Any]) -> None:
+    Raises RunError when what was loaded is not the model that the run began with; `Shared` keeps no such model.
+    """
+
+    def __init__(self, path: str | None, device: str, options: dict[str, Any], wanted: str) -> None:
         self.encoder: SentenceEncoder = load_encoder(path, device, **options)
+        if self.encoder.hash != wanted:
+            name = path or "the model that ships with the package"
+            raise RunError(
+                f"{name}: the model has changed since this run began ({self.encoder.hash}): run the command again"
+            )
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
     """Params: `model` (hash), `rows`, `device`; execution: `path` of the model, `options` of loading it, `threads`;
     input: the shard."""
-    path, device, options = step.execution["path"], step.params["device"], step.execution["options"]
-    model = _MODEL.acquire(lambda: _Model(path, device, options), tag=f"{step.params['model']} {device}").encoder
-    if model.hash != step.params["model"]:
-        name = path or "the model that ships with the package"
-        raise UsageError(f"{name}: the model has changed since this run began ({model.hash}): run the command again")
+    device, wanted = step.params["device"], step.params["model"]
+    facts = step.execution["path"], device, step.execution["options"], wanted
+    model = _MODEL.acquire(lambda: _Model(*facts), tag=f"{wanted} {device}").encoder
     rows = step.params["rows"]
     valid = np.zeros(rows, dtype=bool)
     (shard,) = step.inputs
@@ -51,7 +57,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
                 outputs.report(start / rows)
                 yield to_stored(block)
 
-    with open(outputs.path(f"{step.name}.npy"), "wb") as out:
+    with open(outputs.path(f"{step.name}.vectors.npy"), "wb") as out:
         write_blocks(out, STORED, (rows, model.dim), blocks())
     with open(outputs.path(f"{step.name}.valid.npy"), "wb") as out:
         np.save(out, valid, allow_pickle=False)

@@ -7,10 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from mining.evaluation.gold import check_known, read_gold
+from mining.corpus import new_digest
+from mining.errors import InputError
+from mining.evaluation.gold import Gold, check_known, read_gold
 from mining.evaluation.ids import IdIndex
 from mining.pairs import read_parquet
 from pipelines.artefacts import Outputs, Step
+
+
+def given_gold(step: Step) -> Gold:
+    """The gold standard, the first input of the step; raises InputError when it is not what the run began with."""
+    path, wanted = next(iter(step.inputs.items()))
+    digest = new_digest()
+    gold = read_gold(path, digest)
+    if digest.hexdigest() != wanted:
+        raise InputError(f"{path}: the gold file changed during the run: run the command again")
+    return gold
 
 
 def _known(step: Step, side: str) -> Callable[[list[str]], list[bool]]:
@@ -18,15 +30,15 @@ def _known(step: Step, side: str) -> Callable[[list[str]], list[bool]]:
         wanted = IdIndex(ids)
         # One place more for ids that are not wanted.
         present = np.zeros(len(wanted) + 1, dtype=bool)
-        for path in step.execution[side]:
-            present[wanted.find(read_parquet(step.path(path), columns=["id"]).column("id"))] = True
+        for path in step.files(f"{side}.chunks").paths:
+            present[wanted.find(read_parquet(path, columns=["id"]).column("id"))] = True
         return present[wanted.codes].tolist()
 
     return known
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Execution: `gold` (path), and the chunks of `source` and `target`."""
-    gold = read_gold(step.execution["gold"])
+    """Input: the gold file; lists: the chunks of both sides."""
+    gold = given_gold(step)
     check_known(gold, _known(step, "source"), _known(step, "target"))
     return {"pairs": len(gold)}

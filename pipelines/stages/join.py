@@ -10,36 +10,31 @@ from mining.devices import torch_threads
 from mining.search.cluster_join import Members, join_group
 from mining.search.vectors import STORED, from_stored
 from pipelines.artefacts import Outputs, Step
-from pipelines.sharded import open_array
+from pipelines.sharded import concatenated, open_array
 from pipelines.stages.search import save_neighbours
 
 
-def read_members(paths: list[str], group: int, nearest: int, dim: int) -> Members:
+def read_members(step: Step, side: str) -> Members:
     """The rows of one side in a group, from what `assign` wrote for its shards."""
-    files: dict[str, list[str]] = {kind: [] for kind in ("clusters", "limits", "rows", "vectors")}
-    for path in paths:
-        files[path.rsplit(".", 2)[1]].append(path)
-    ranges = [open_array(path, np.int64, (None,))[group : group + 2] for path in files["limits"]]
+    group = step.params["group"]
+    limits = [
+        tuple(open_array(path, np.int64, (None,))[group : group + 2].tolist())
+        for path in step.files(f"{side}.limits").paths
+    ]
 
-    def joined(kind: str, dtype: Any, shape: tuple[int | None, ...]) -> Any:
-        parts = zip(files[kind], ranges, strict=True)
-        return np.concatenate([open_array(path, dtype, shape)[slice(*limits)] for path, limits in parts])
+    def joined(kind: str, dtype: Any, *row: int) -> Any:
+        return concatenated(step.files(f"{side}.{kind}").paths, dtype, row, limits)
 
-    vectors = from_stored(joined("vectors", STORED, (None, dim)))
-    return Members(joined("rows", np.int64, (None,)), vectors, joined("clusters", np.int32, (None, nearest)))
+    vectors = from_stored(joined("members", STORED, step.params["dim"]))
+    return Members(joined("rows", np.int64), vectors, joined("clusters", np.int32, step.params["nearest"]))
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `group`, `k`, `dim`, `nearest`, `largest`, `files` (how many of the inputs are the source's); inputs:
-    what `assign` wrote for all shards; execution: `threads`."""
-    params = step.params
-    paths = [step.path(path) for path in step.inputs]
+    """Params: `group`, `k`, `dim`, `nearest`, `largest`; lists: what `assign` wrote for all shards of both sides;
+    execution: `threads`."""
     with torch_threads(step.execution["threads"]):
-        source, target = (
-            read_members(part, params["group"], params["nearest"], params["dim"])
-            for part in (paths[: params["files"]], paths[params["files"] :])
-        )
-        found = join_group(source, target, params["k"], params["largest"])
+        source, target = read_members(step, "source"), read_members(step, "target")
+        found = join_group(source, target, step.params["k"], step.params["largest"])
     for name, members, lists in zip(("forward", "backward"), (source, target), found, strict=True):
         save_neighbours(outputs.path(f"{step.name}.{name}.npy"), lists)
         with open(outputs.path(f"{step.name}.{name}.rows.npy"), "wb") as out:

@@ -20,8 +20,8 @@ def _blocks(body: BinaryIO) -> Iterator[NDArray[np.void]]:
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `strategy`, `rows` of source and target; inputs: the runs."""
-    runs = [open_array(step.path(path), CANDIDATE, (None,)) for path in step.inputs]
+    """Params: `strategy`, `rows` of source and target; lists: the runs of both sides."""
+    runs = [open_array(path, CANDIDATE, (None,)) for side in ("source", "target") for path in step.files(side).paths]
     path = outputs.path("pairs.npy")
     count = 0
     # The number of pairs is known at the end: they go to a nameless scratch file first, and then behind the header.

@@ -16,16 +16,12 @@ from pipelines.stages.search import NEIGHBOUR, as_neighbours, save_neighbours
 
 def _merged(step: Step, lists: Neighbours) -> Neighbours:
     """Lists of all rows of the shard, or of some rows of the side that stand in a file beside them."""
-    rows, k = step.params["rows"], step.params["k"]
-    paths = [step.path(path) for path in step.inputs]
-    for path in paths:
-        beside = path.removesuffix(".npy") + ".rows.npy"
-        if path.endswith(".rows.npy"):
-            continue
-        if beside not in paths:
+    rows, k, first = step.params["rows"], step.params["k"], step.params["first"]
+    if "numbers" not in step.lists:
+        for path in step.files("lists").paths:
             lists = merge(lists, as_neighbours(open_array(path, NEIGHBOUR, (rows, k))), k)
-            continue
-        first = step.params["first"]
+        return lists
+    for path, beside in zip(step.files("lists").paths, step.files("numbers").paths, strict=True):
         numbers = open_array(beside, np.int64, (None,))
         start, stop = np.searchsorted(numbers, (first, first + rows))
         part = open_array(path, NEIGHBOUR, (len(numbers), k))[start:stop]
@@ -34,8 +30,8 @@ def _merged(step: Step, lists: Neighbours) -> Neighbours:
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `k`, `rows`, `first` row number; inputs: the partial lists against each shard of the other side, or those
-    of each group of clusters with their row numbers."""
+    """Params: `k`, `rows`, `first` row number; lists: the partial `lists` against each shard of the other side, or
+    those of each group of clusters and the `numbers` of their rows."""
     lists = _merged(step, no_neighbours(step.params["rows"], step.params["k"]))
     means = neighbour_means(lists.cosines)
     save_neighbours(outputs.path(f"{step.name}.lists.npy"), lists)

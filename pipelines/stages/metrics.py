@@ -5,18 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mining.evaluation import evaluate_pairs, read_gold
+from mining.evaluation import evaluate_pairs
 from mining.pairs import read_parquet
 from pipelines.artefacts import Outputs, Step, write_json
+from pipelines.stages.gold import given_gold
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `facts` (counts of the run), `threshold`; execution: `gold`, `pairs`, `dropped`, `candidates` (paths)."""
+    """Params: `facts` (counts of the run), `threshold`, `gold` (whether it is the first input); execution: `pairs`,
+    `dropped`, `candidates` (paths)."""
     metrics: dict[str, Any] = dict(step.params["facts"])
-    if step.execution["gold"]:
+    if step.params["gold"]:
         result = evaluate_pairs(
             read_parquet(step.path(step.execution["pairs"]), columns=["score", "source_id", "target_id"]),
-            read_gold(step.execution["gold"]),
+            given_gold(step),
             dropped=step.path(step.execution["dropped"]),
             candidates=step.path(step.execution["candidates"]),
             threshold=step.params["threshold"],

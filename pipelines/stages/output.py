@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mining.matching import CANDIDATE
 from mining.pairs import DROPPED_SCHEMA, PAIRS_SCHEMA, previews, read_parquet, tsv_writer, write_parquet
 from pipelines.artefacts import Outputs, Step
-from pipelines.sharded import open_array
+from pipelines.sharded import ShardFiles, open_array
 from pipelines.stages.shard import duplicates_in, kept_rows
 
 #: What became of a row that the reader passed, by code; the first stands for a row in a pair.
@@ -44,7 +44,7 @@ def _pairs(step: Step, outputs: Outputs) -> dict[str, Any]:
 
 def _states(step: Step, side: str) -> NDArray[np.int8]:
     """The state of each kept row of a side: (rows,) int8."""
-    valid = np.concatenate([open_array(step.path(p), bool, (None,)) for p in step.execution[side]["valid"]])
+    valid = np.concatenate(ShardFiles(step.files(f"{side}.valid"), bool).all())
     states = np.where(valid, UNMATCHED, NO_PIECES).astype(np.int8)
     pairs = open_array(step.path(step.execution["pairs"]), CANDIDATE, (None,))
     limit = step.params["threshold"]
@@ -87,8 +87,7 @@ def _ids_at(chunks: list[str], places: NDArray[Any]) -> pa.Array:
 
 
 def _ledger_blocks(step: Step, side: str, used: bool) -> Iterator[pa.Table]:
-    chunks = [step.path(path) for path in step.execution[side]["chunks"]]
-    buckets = [step.path(path) for path in step.execution[side]["duplicates"]]
+    chunks, buckets = step.files(f"{side}.chunks").paths, step.files(f"{side}.duplicates").paths
     kept_states = _states(step, side) if used else None
     row = 0
     for number, path in enumerate(chunks):
@@ -119,6 +118,6 @@ def _dropped(step: Step, outputs: Outputs) -> dict[str, Any]:
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `what` (``pairs`` or ``dropped``), `threshold`; execution: the files of both sides, `matched`,
-    `pairs`."""
+    """Params: `what` (``pairs`` or ``dropped``), `threshold`; execution: `matched`, `pairs` (paths); lists: chunks,
+    duplicates and validity of both sides."""
     return {"pairs": _pairs, "dropped": _dropped}[step.params["what"]](step, outputs)

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mining.corpus import CorpusSpec, InputFile
+from mining.corpus import CorpusSpec, InputFile, new_digest
 from mining.corpus.dedup import key_order
 from mining.corpus.keys import id_keys, text_keys
 from mining.corpus.tables import ROWS_SCHEMA, read_tables
+from mining.errors import InputError
 from mining.pairs import write_parquet
 from pipelines.artefacts import Outputs, Step
 
@@ -83,9 +84,12 @@ def _save(path: str, array: NDArray[Any]) -> None:
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `spec` (a `CorpusSpec`), `name` of the file, `rows` and `bytes` a chunk; execution: `path`, `threads`."""
+    """Params: `spec` (a `CorpusSpec`), `name` of the file, `rows` and `bytes` a chunk; input: the file; execution:
+    `threads`. Raises InputError when the file is not what the run began with."""
     spec = CorpusSpec.model_validate(step.params["spec"])
-    file = InputFile(path=step.execution["path"], name=step.params["name"])
+    ((path, wanted),) = step.inputs.items()
+    file = InputFile(path=path, name=step.params["name"])
+    digest = new_digest()
     limits = step.params["rows"], step.params["bytes"], step.execution.get("threads", 1)
     chunks: list[dict[str, Any]] = []
     reasons: Counter[str] = Counter()
@@ -95,13 +99,15 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
         chunks.append(chunk.write(outputs, f"{step.name}.{len(chunks):05d}"))
         reasons.update(chunk.reasons)
 
-    for table in read_tables(spec, file):
+    for table in read_tables(spec, file, digest):
         while len(table):
             taken = chunk.take(table)
             if taken == 0:
                 close()
                 chunk = _Chunk(*limits)
             table = table.slice(taken)
+    if digest.hexdigest() != wanted:
+        raise InputError(f"{path}: changed while it was read: run the command again")
     if chunk.rows:
         close()
     return {"chunks": chunks, "reasons": dict(sorted(reasons.items()))}

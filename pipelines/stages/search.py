@@ -38,7 +38,7 @@ def as_neighbours(table: NDArray[np.void]) -> Neighbours:
 def read_shard(paths: list[str], first: int, dim: int) -> VectorShard:
     """The searchable part of a shard from its vectors and validity, which must agree in rows."""
     valid_path = next(path for path in paths if path.endswith(".valid.npy"))
-    vectors_path = next(path for path in paths if not path.endswith(".valid.npy"))
+    vectors_path = next(path for path in paths if path.endswith(".vectors.npy"))
     valid = np.array(open_array(valid_path, bool, (None,)))
     return vector_shard(first, valid, open_array(vectors_path, STORED, (len(valid), dim)))
 

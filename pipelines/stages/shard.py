@@ -36,13 +36,12 @@ def kept_rows(chunk: pa.Table, paths: list[str], number: int) -> NDArray[np.bool
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `chunks` (numbers); inputs: those chunks, then the duplicates of all buckets of the side."""
-    chunks = [path for path in step.inputs if path.endswith(".parquet")]
-    paths = [step.path(path) for path in step.inputs if path.endswith(".npy")]
+    """Params: `first` chunk number; lists: the `chunks` of this shard, the `duplicates` of all buckets of the side."""
+    paths = step.files("duplicates").paths
 
     def blocks() -> Iterator[pa.Table]:
-        for number, path in zip(step.params["chunks"], chunks, strict=True):
-            table = read_parquet(step.path(path), columns=["id", "text", "reason"])
+        for number, path in enumerate(step.files("chunks").paths, step.params["first"]):
+            table = read_parquet(path, columns=["id", "text", "reason"])
             keep = kept_rows(table, paths, number)
             occurrences = np.ones(len(table), dtype=np.int64)
             np.add.at(occurrences, duplicates_in(paths, "kept_chunk", number)["kept_position"], 1)

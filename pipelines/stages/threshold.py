@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from mining.evaluation import evaluate_pairs, read_gold
+from mining.evaluation import evaluate_pairs
 from mining.pairs import read_parquet
 from pipelines.artefacts import Outputs, Step
+from pipelines.stages.gold import given_gold
 from pipelines.stages.output import write_ledger
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Execution: `gold` and `matched` (paths), and what the ledger needs, since duplicates stand for the id that was
-    kept."""
+    """Inputs: gold first; execution: `matched` (path); lists: what the ledger needs, since duplicates stand for the
+    id that was kept."""
     path = outputs.path("duplicates.parquet")
     write_ledger(step, path, used=False)
     result = evaluate_pairs(
         read_parquet(step.path(step.execution["matched"]), columns=["score", "source_id", "target_id"]),
-        read_gold(step.execution["gold"]),
+        given_gold(step),
         dropped=path,
         threshold="tune",
     )

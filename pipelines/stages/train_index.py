@@ -11,7 +11,8 @@ from pipelines.stages.clusters import sampled
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `index` (factory string), `sample` (rows), `rows` of the side, `dim`; inputs: vectors and validity."""
-    sample = sampled([step.path(path) for path in step.inputs], step.params["dim"], step.params["sample"])
+    """Params: `index` (factory string), `sample` (rows), `rows` of the side, `dim`; lists: vectors and validity of its
+    shards."""
+    sample = sampled(step.files("vectors"), step.files("valid"), step.params["dim"], step.params["sample"])
     save_index(train_index(step.params["index"], sample), outputs.path(f"{step.name}.faiss"))
     return {"sample": len(sample)}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.corpus import CorpusSpec, dedup_key, list_inputs, read_rows
+from mining.corpus import CorpusSpec, dedup_key, file_hash, list_inputs, read_rows
 from mining.corpus.keys import id_keys
 from pipelines.artefacts import Outputs, Step
 from pipelines.stages import read
@@ -21,7 +21,7 @@ from pipelines.stages import read
 def run(path: Path, folder: Path, rows: int, size: int) -> tuple[Step, dict[str, Any]]:
     (file,) = list_inputs(CorpusSpec(path=str(path)))
     params = {"spec": {"path": [file.name]}, "name": file.name, "rows": rows, "bytes": size}
-    step = Step(str(folder), "read", "source-00000", params, {}, {"path": file.path})
+    step = Step(str(folder), "read", "source-00000", params, {file.path: file_hash(file.path)})
     outputs = Outputs(step)
     info = read.run(step, outputs)
     outputs.commit(info, {})

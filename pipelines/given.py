@@ -1,0 +1,117 @@
+"""What a run was given: its input files, gold and model as they were when it began, and what has changed since.
+
+A result is of the bytes whose hashes are here: steps have them in their keys and check what they read against them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from mining.config import MineConfig
+from mining.corpus import file_hash, list_inputs
+from mining.encoder.model_folder import model_hash, read_config
+from mining.encoder.shipped import shipped_model
+from mining.errors import UsageError
+
+
+class Signature(NamedTuple):
+    """What tells without reading a file that it has not been written to: inode, bytes, and time of change (ns)."""
+
+    inode: int
+    size: int
+    changed: int
+
+
+def signature(path: str | Path) -> Signature | None:
+    """The signature of a file, None if there is none."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    return Signature(facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class GivenFile:
+    """An absolute `path`, the `name` of an input in ids, and the hash of the bytes."""
+
+    path: str
+    name: str
+    hash: str
+    signature: Signature | None
+
+    @classmethod
+    def read(cls, path: str, name: str = "") -> GivenFile:
+        """Hash a file; raises UsageError when it cannot be read."""
+        path = os.path.abspath(path)
+        # Taken before the bytes are read: what is written meanwhile shows as a difference later.
+        before = signature(path)
+        return cls(path, name, file_hash(path), before)
+
+    def change(self) -> str | None:
+        """What has become of it, None if it holds the same bytes."""
+        now = signature(self.path)
+        if now == self.signature:
+            return None
+        if now is None:
+            return f"{self.path}: is gone"
+        try:
+            return None if file_hash(self.path) == self.hash else f"{self.path}: has changed"
+        except UsageError as error:
+            return str(error)
+
+
+class GivenModel:
+    """A model folder (None: the shipped model) before it is loaded."""
+
+    def __init__(self, path: str | None) -> None:
+        self.folder = shipped_model() if path is None else Path(path)
+        self._before = self._signatures()
+
+    def _signatures(self) -> dict[str, Signature | None]:
+        return {path.name: signature(path) for path in sorted(self.folder.glob("*")) if path.is_file()}
+
+    def change(self, name: str) -> str | None:
+        """What has become of it, None if it is still the model that encoders call `name`."""
+        if self._signatures() == self._before:
+            return None
+        try:
+            # The name is this hash and the options of loading.
+            if name.startswith(model_hash(self.folder, read_config(self.folder))):
+                return None
+        except (UsageError, OSError):
+            pass
+        return f"{self.folder}: the model has changed"
+
+
+class Given:
+    """The files of both sides and gold, hashed once, and the model. Raises UsageError for files that are not there."""
+
+    def __init__(self, config: MineConfig, model: GivenModel) -> None:
+        self.config, self.model = config, model
+        self.sides = {
+            side: [GivenFile.read(file.path, file.name) for file in list_inputs(getattr(config, side))]
+            for side in ("source", "target")
+        }
+        self.gold = GivenFile.read(config.gold) if config.gold else None
+
+    def changes(self, name: str) -> list[str]:
+        """What has changed since, a line each; `name` is what the encoder was called. Reads only what looks changed."""
+        found = [*self._changed_inputs(), self.gold.change() if self.gold else None, self.model.change(name)]
+        return [line for line in found if line is not None]
+
+    def _changed_inputs(self) -> Iterator[str | None]:
+        for side, files in self.sides.items():
+            try:
+                now = {os.path.abspath(file.path) for file in list_inputs(getattr(self.config, side))}
+            except UsageError as error:
+                yield f"the files of the {side} side can no longer be found ({error})"
+                continue
+            yield from (f"{path}: is a new file of the {side} side" for path in sorted(now - {f.path for f in files}))
+            for file in files:
+                gone = None if file.path in now else f"{file.path}: is no longer a file of the {side} side"
+                yield file.change() or gone
