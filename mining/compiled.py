@@ -1,9 +1,9 @@
 """Kernels compiled by numba: how they are declared, and how several threads share their work.
 
 A kernel holds no Python object, so it runs without the interpreter's lock. It is compiled for each combination of
-argument types at its first call, for the processor at hand, and kept in the ``__pycache__`` beside its module or, where
-that cannot be written, in the user's cache folder. Floating-point operations keep the order in which they are written:
-results are the same to the last bit on every machine and for any number of threads.
+argument types at its first call, for the processor at hand, by one thread at a time (numba's own lock; later calls take
+none), and kept on disk (`kernel_cache`). Floating-point operations keep the order in which they are written: results
+are the same to the last bit on every machine and for any number of threads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.dispatcher import Dispatcher
 
+from mining.kernel_cache import KernelCache
 from mining.threads import resolve_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,12 +23,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def compiled(function: F) -> F:
     """Decorate a kernel: arrays and numbers in, arrays changed in place or numbers out; no exceptions within."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
-    try:
-        return cast(F, numba.njit(cache=True, **options)(function))
-    except RuntimeError:
-        # No folder for the compiled code can be written: it is compiled anew in each process.
-        return cast(F, numba.njit(**options)(function))
+    kernel = numba.njit(nogil=True, error_model="numpy", fastmath=False)(function)
+    if isinstance(kernel, Dispatcher):  # and not the function itself, as with NUMBA_DISABLE_JIT=1
+        # The way that numba has of its own, enable_caching(), leads to a cache that does not see what a kernel calls.
+        cast(Any, kernel)._cache = KernelCache(kernel)
+    return cast(F, kernel)
 
 
 def in_ranges(work: Callable[[int, int], None], count: int, threads: int = 0, least: int = 1) -> None:

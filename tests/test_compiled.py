@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core import config
 
 from mining.compiled import compiled, in_ranges
 
@@ -26,16 +28,29 @@ def test_a_kernel_gives_what_its_python_gives() -> None:
     assert compiled(_sum)(values) == _sum(values)
 
 
-def test_a_kernel_works_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = numba.njit
+def test_a_kernel_is_its_function_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "DISABLE_JIT", True)
+    assert compiled(_sum) is _sum
 
-    def refuse(*args: Any, **options: Any) -> Any:
-        if options.pop("cache", False):
-            raise RuntimeError("cannot cache function: no locator available")
-        return whole(*args, **options)
 
-    monkeypatch.setattr(numba, "njit", refuse)
-    assert compiled(_sum)(np.array([1.0, 2.0])) == 3.0
+@pytest.fixture
+def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("nothing_kept")
+def test_threads_that_call_a_new_kernel_at_once_compile_it_once() -> None:
+    kernel: Any = compiled(_sum)
+    kinds = [np.ones(5, kind) for kind in (np.float64, np.float32, np.int64)]
+    barrier = threading.Barrier(3 * len(kinds))
+
+    def call(values: np.ndarray) -> float:
+        barrier.wait()
+        return float(kernel(values))
+
+    with ThreadPoolExecutor(barrier.parties) as pool:
+        assert list(pool.map(call, 3 * kinds)) == [5.0] * barrier.parties
+    assert sorted(kernel.stats.cache_misses.values()) == [1, 1, 1]
 
 
 @given(count=st.integers(0, 50), threads=st.integers(1, 9), least=st.integers(0, 9))

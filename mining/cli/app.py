@@ -68,6 +68,8 @@ def _options(
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
+    # Half a minute of silence at the first use looks like a fault.
+    logging.getLogger("mining.kernel_cache").setLevel(logging.INFO)
     # Beam warns on import, to the root logger, that its Google client is not installed; nothing here uses it.
     logging.getLogger().addFilter(lambda record: "apitools" not in record.getMessage())
 

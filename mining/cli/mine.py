@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from typing import Annotated, Any
@@ -143,6 +144,8 @@ def mine(
     from mining.cli.summary import closing_line, show_report
     from pipelines.mine import run_mine
 
+    if quiet:
+        logging.getLogger("mining.kernel_cache").setLevel(logging.WARNING)
     before = signal.signal(signal.SIGINT, _stop)
     try:
         result = run_mine(settings, quiet)
