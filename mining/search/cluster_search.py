@@ -6,6 +6,7 @@ by group, merge the lists of each row.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,8 @@ class Division(NamedTuple):
 def divide(source_rows: int, target_rows: int, clusters: int | None = None, nearest: int = NEAREST) -> Division:
     """The division for two sides with so many valid rows; `clusters` None chooses their number."""
     rows = max(source_rows, target_rows, 1)
-    root = (max(source_rows, 1) * max(target_rows, 1)) ** 0.25
+    # Square roots are rounded alike everywhere, powers are not.
+    root = math.sqrt(math.sqrt(max(source_rows, 1) * max(target_rows, 1)))
     count = min(clusters or max(1, round(CLUSTERS_PER_ROOT * root)), rows)
     groups = min(count, -(-round(GROUPS_PER_ROW * rows) // GROUP_ROWS))
     largest = max(1024, _LARGEST * min(nearest, count) * rows // count)

@@ -1,15 +1,17 @@
 """One clustering for both sides: trained on a sample, all in whole numbers.
 
 Translations agree in rare words more than in frequent ones, so the space that is clustered is not that of the vectors:
-each side is centred on its own mean, and the common covariance is raised to the power -`WHITENING`, half of the way to
-white. On BUCC this lost half as much F1 as clusters of the plain vectors at the same cost.
+each side is centred on its own mean, and multiplied with a power of the common covariance that is half of the way to
+white (`whitening`). On BUCC this lost half as much F1 as clusters of the plain vectors at the same cost.
 
-Vectors, the transformation and the centroids are rounded to small whole numbers; every product is exact, ties go to the
-lower number. The same sample gives the same clusters, and a vector the same clusters, on every machine.
+Vectors, the transformation and the centroids are small whole numbers; every product of them is exact, ties go to the
+lower number, and what is rounded is computed in a fixed order, without BLAS or LAPACK. The same sample gives the same
+clusters, and a vector the same clusters, on every machine.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -21,12 +23,8 @@ from mining.compiled import compiled
 from mining.devices import on_single_threads
 from mining.search.key_lists import empty_lists, positions, update_rows
 from mining.search.quantised import product, round_directions, scale
+from mining.search.whitening import whitening
 
-WHITENING = 0.35
-#: Share of the mean variance that is added to every direction, so that an empty one does not blow up.
-_RIDGE = 1e-3
-#: Transformed entries stay below this, so that their squares add up exactly in float64 for up to 2,048 dimensions.
-_LARGEST_ENTRY = 1 << 21
 ITERATIONS = 5
 #: Sampled rows for each cluster.
 ROWS_PER_CLUSTER = 32
@@ -65,27 +63,6 @@ def transformed(
 
     on_single_threads(range(0, len(vectors), _BLOCK), begin)
     return out
-
-
-def _whitening(samples: tuple[NDArray[np.int8], NDArray[np.int8]]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The transformation (d, d) and the transformed mean of each side (2, d)."""
-    dim = samples[0].shape[1]
-    means, covariance = np.zeros((2, dim)), np.zeros((dim, dim))
-    for side, sample in enumerate(samples):
-        total = np.zeros((dim, dim))
-        for start in range(0, len(sample), 16_384):
-            block = sample[start : start + 16_384].astype(np.float64)
-            total += block.T @ block
-            means[side] += block.sum(0)
-        means[side] /= max(len(sample), 1)
-        covariance += (total / max(len(sample), 1) - np.outer(means[side], means[side])) / 2
-    values, directions = np.linalg.eigh(covariance)
-    values = np.maximum(values, 0) + _RIDGE * max(float(values.mean()), 1e-9)
-    transform = (directions * values**-WHITENING) @ directions.T
-    largest = np.sqrt((transform**2).sum(0).max())
-    transform *= _LARGEST_ENTRY / (2 * scale(dim) * largest)
-    transform = np.rint(transform).astype(np.float32)
-    return transform, np.rint(means @ transform).astype(np.float32)
 
 
 @compiled
@@ -131,6 +108,12 @@ def _k_means(sample: NDArray[np.int8], count: int) -> NDArray[np.int8]:
     return centroids
 
 
+def _shortened(direction: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A sum of rows (d,) at a length of about 1000, in whole numbers throughout: sums of squares may pass 2^53."""
+    length = max(1, math.isqrt(int(direction @ direction)))
+    return (2000 * direction + length) // (2 * length)
+
+
 def _group(centroids: NDArray[np.int8], weights: NDArray[np.int64], count: int) -> NDArray[np.int32]:
     """Numbers of `count` groups of near clusters with about equal weights: halved again and again across the direction
     that two of the farthest centroids span."""
@@ -149,10 +132,7 @@ def _group(centroids: NDArray[np.int8], weights: NDArray[np.int64], count: int) 
         for _ in range(4):
             near = rows @ one >= rows @ other
             one, other = (rows[near].sum(0) if near.any() else one), (rows[~near].sum(0) if not near.all() else other)
-            one, other = (
-                np.rint(c * (1000 / max(1.0, float(np.sqrt((c.astype(np.float64) ** 2).sum()))))).astype(np.int64)
-                for c in (one, other)
-            )
+            one, other = _shortened(one), _shortened(other)
         order = np.argsort(rows @ (one - other), kind="stable")
         total = np.cumsum(weights[part][order])
         middle = int(np.clip(np.searchsorted(total, total[-1] / 2), 1, len(part) - 1))
@@ -164,7 +144,7 @@ def _group(centroids: NDArray[np.int8], weights: NDArray[np.int64], count: int) 
 
 def train_clusters(source: NDArray[np.int8], target: NDArray[np.int8], count: int, groups: int = 1) -> Clusters:
     """`count` clusters in `groups` groups from quantised samples of both sides."""
-    transform, centres = _whitening((source, target))
+    transform, centres = whitening((source, target))
     sample = np.concatenate(
         [transformed(rows, transform, centre) for rows, centre in zip((source, target), centres, strict=True)]
     )

@@ -9,6 +9,7 @@ bytes are multiplied as float32, whose sums stay below 2^24 and are exact as wel
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ LARGEST = 6.0
 
 def scale(dim: int) -> np.float32:
     """What an entry of a unit vector of `dim` dimensions is multiplied with before it is rounded."""
-    return np.float32(127 / min(1.0, LARGEST / dim**0.5))
+    return np.float32(127 / min(1.0, LARGEST / math.sqrt(dim)))
 
 
 @compiled
