@@ -14,7 +14,6 @@ REQUIREMENTS = [
     "defusedxml>=0.7.1",
     "numba>=0.61",
     "numpy>=1.26,<2.5",
-    "polib>=1.2",
     "pyarrow>=18,<26",
     "pydantic>=2.8",
     "PyYAML>=6.0.1",
@@ -52,8 +51,18 @@ DEMO = [
 # What `benchmarks/encode.py` is compared with; not in the lock file, since nothing else needs them.
 PEERS = ["model2vec>=0.6", "sentence-transformers>=5"]
 
-TEST = [*DASK, *TRAIN, *LANGUAGE_ID, *RELEASED, "hypothesis>=6.100", "pytest>=8", "scipy>=1.11", "zstandard>=0.22"]
-DEV = ["mypy>=1.14", "ruff>=0.9", "types-PyYAML", "types-polib"]
+TEST = [
+    *DASK,
+    *TRAIN,
+    *LANGUAGE_ID,
+    *RELEASED,
+    "hypothesis>=6.100",
+    "polib>=1.2",
+    "pytest>=8",
+    "scipy>=1.11",
+    "zstandard>=0.22",
+]
+DEV = ["mypy>=1.14", "ruff>=0.9", "types-PyYAML"]
 
 setup(
     name="bitext-miner",

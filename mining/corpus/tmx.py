@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import codecs
-import re
 from collections.abc import Iterator
+from typing import Any
 from xml.etree.ElementTree import ParseError
+from xml.parsers.expat import ErrorString
+from xml.parsers.expat.errors import XML_ERROR_BAD_CHAR_REF, XML_ERROR_INVALID_TOKEN, codes
 
 from defusedxml.common import DefusedXmlException  # type: ignore[import-untyped]
 from defusedxml.ElementTree import DefusedXMLParser  # type: ignore[import-untyped]
 
 from mining.corpus.compression import BrokenStreamError, Digest, read_pieces
-from mining.corpus.rows import INVALID_UTF8, Row, bad_row, dropped, generated_id, make_row
-from mining.corpus.spec import InputFile, Layout, Policy, RowRules
+from mining.corpus.rows import BAD_ROW, INVALID_UTF8, Row, bad_row, dropped, generated_id, make_row
+from mining.corpus.spec import InputFile, Layout, RowRules
+from mining.corpus.tmx_units import Unit, Units
+from mining.corpus.xml_text import FORBIDDEN, INVALID_BYTES, xml_as_utf8
 from mining.errors import InputError, UsageError
 
-_XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-_NATIVE_CODE = frozenset({"bpt", "ept", "it", "ph", "ut"})
-"""Inline elements whose content is mark-up of the original document, not text (TMX 1.4b, section 4)."""
-
-_MARK = "\ufdd0"
-"""Stands for an invalid byte on the way through the XML parser; a noncharacter, so never part of a text."""
-
-_DECLARED_ENCODING = re.compile(rb"^\s*<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)", re.ASCII)
+_KEPT = 1 << 16
+"""Bytes of the pieces before that the parser may not have looked at yet."""
 
 
 def read_tmx(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
@@ -30,28 +27,30 @@ def read_tmx(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | N
 
     ``de`` also takes ``de-AT`` where a unit has no plain ``de``, and ``de-AT`` takes ``de``. A unit without the
     language is a blank row; a file in which no unit has it raises UsageError naming the languages there are. Faulty
-    XML raises InputError with its line.
+    XML raises InputError with its line. A unit with a character that XML does not allow is a bad row;
+    ``invalid_utf8: replace`` and ``skip`` do with it as with invalid bytes.
     """
-    target = _Units(layout.fields, spec.max_chars)
+    target = Units(layout.fields, spec.max_chars)
     number = 0
-    for piece in _parsed(file.path, target, spec.invalid_utf8, digest):
-        for tuid, texts in piece:
+    for piece in _parsed(file.path, target, spec, digest):
+        for unit in piece:
             number += 1
-            yield _row(spec, file, number, tuid, texts)
+            yield _row(spec, file, number, unit)
     for field, met in zip(layout.fields, target.met, strict=True):
         if number and not met:
-            languages = ", ".join(sorted(target.languages)) or "none"
+            languages = ", ".join(sorted(target.known)) or "none"
             raise UsageError(f"{file.path}: no unit has the language '{field}': name one of {languages}")
 
 
-def _row(spec: RowRules, file: InputFile, number: int, tuid: str, texts: tuple[str, ...]) -> Row:
+def _row(spec: RowRules, file: InputFile, number: int, unit: Unit) -> Row:
     generated = generated_id(file.name, number)
-    if spec.invalid_utf8 != "strict":
-        cleaned = tuple(text.replace(_MARK, "\ufffd") for text in texts)
-        if spec.invalid_utf8 == "skip" and (cleaned != texts or (spec.id and _MARK in tuid)):
-            own = tuid if spec.id and tuid.strip() and _MARK not in tuid else generated
-            return dropped(own, cleaned, file.name, number, INVALID_UTF8)
-        texts, tuid = cleaned, tuid.replace(_MARK, "\ufffd")
+    tuid, texts = unit
+    if _marks(spec) and _is_marked("".join((tuid, *texts))):
+        reason = _reason(spec, unit)
+        tuid, texts = _cleaned(tuid), tuple(map(_cleaned, texts))
+        if reason:
+            own = tuid if spec.id and tuid.strip() and tuid == unit.tuid else generated
+            return dropped(own, texts, file.name, number, reason)
     if spec.id is None:
         return make_row(generated, texts, file.name, number, spec.max_chars)
     if not tuid.strip():
@@ -60,86 +59,38 @@ def _row(spec: RowRules, file: InputFile, number: int, tuid: str, texts: tuple[s
     return make_row(tuid, texts, file.name, number, spec.max_chars)
 
 
-class _Units:
-    """Receives the parser's events and collects, for each unit, its tuid and one text per language asked for.
-
-    Of a segment no more than `max_chars` + 1 characters are kept, so memory does not depend on the file.
-    """
-
-    def __init__(self, fields: tuple[str, ...], max_chars: int) -> None:
-        self.wanted = [_language(field) for field in fields]
-        self.max_chars = max_chars
-        self.languages: set[str] = set()
-        self.met = [False] * len(fields)
-        self.done: list[tuple[str, tuple[str, ...]]] = []
-        self.tuid = ""
-        self.language = ""
-        self.variants: dict[str, str] = {}
-        self.segment: list[str] | None = None
-        self.length = 0
-        self.code_depth = 0
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        tag = tag.rpartition("}")[2]
-        if self.segment is not None:
-            self.code_depth += self.code_depth > 0 or tag in _NATIVE_CODE
-        elif tag == "tu":
-            self.tuid = attributes.get("tuid", "")
-            self.variants = {}
-        elif tag == "tuv":
-            declared = attributes.get(_XML_LANG, attributes.get("lang", ""))
-            self.language = _language(declared)
-            self.languages.add(declared)
-        elif tag == "seg":
-            self.segment, self.length, self.code_depth = [], 0, 0
-
-    def data(self, text: str) -> None:
-        if self.segment is None or self.code_depth:
-            return
-        room = self.max_chars + 1 - self.length
-        if room > 0:
-            self.segment.append(text[:room])
-            self.length += min(len(text), room)
-
-    def end(self, tag: str) -> None:
-        tag = tag.rpartition("}")[2]
-        if tag == "seg" and self.segment is not None:
-            self.variants.setdefault(self.language, "".join(self.segment))
-            self.segment = None
-        elif self.segment is not None:
-            self.code_depth -= self.code_depth > 0
-        elif tag == "tu":
-            self.done.append((self.tuid, tuple(self._text(side) for side in range(len(self.wanted)))))
-
-    def close(self) -> None:
-        """The parser asks for a result at the end; there is none but what was handed on."""
-
-    def take(self) -> list[tuple[str, tuple[str, ...]]]:
-        done, self.done = self.done, []
-        return done
-
-    def _text(self, side: int) -> str:
-        wanted = self.wanted[side]
-        near = (language for language in self.variants if language.startswith(f"{wanted}-"))
-        for language in (wanted, next(near, ""), wanted.partition("-")[0]):
-            if language and language in self.variants:
-                self.met[side] = True
-                return self.variants[language]
-        return ""
+def _marks(spec: RowRules) -> bool:
+    """Whether characters that XML does not allow are marked, instead of refused."""
+    return spec.invalid_utf8 != "strict" or spec.on_bad_row == "skip"
 
 
-def _language(code: str) -> str:
-    return code.strip().lower().replace("_", "-")
+def _is_marked(text: str) -> bool:
+    return INVALID_BYTES in text or FORBIDDEN in text
 
 
-def _parsed(
-    path: str, target: _Units, policy: Policy, digest: Digest | None
-) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
+def _reason(spec: RowRules, unit: Unit) -> str | None:
+    """Why a unit with marked characters is left out, if it is."""
+    read = (*unit.texts, unit.tuid) if spec.id else unit.texts
+    forbidden = any(FORBIDDEN in text for text in read)
+    if forbidden and spec.invalid_utf8 != "replace" and spec.on_bad_row == "skip":
+        return BAD_ROW
+    if spec.invalid_utf8 == "skip" and (forbidden or any(INVALID_BYTES in text for text in read)):
+        return INVALID_UTF8
+    return None
+
+
+def _cleaned(text: str) -> str:
+    return text.replace(INVALID_BYTES, "\ufffd").replace(FORBIDDEN, "\ufffd")
+
+
+def _parsed(path: str, target: Units, spec: RowRules, digest: Digest | None) -> Iterator[list[Unit]]:
     """The units completed by each piece of the file."""
-    parser = DefusedXMLParser(target=target)
-    line = 1
+    parser = DefusedXMLParser(target=target, encoding="utf-8")
+    line, fed, window = 1, 0, b""
     try:
-        for piece in _readable(read_pieces(path, digest), policy):
+        for piece in xml_as_utf8(read_pieces(path, digest), spec.invalid_utf8 != "strict", _marks(spec)):
+            window = window[-_KEPT:] + piece
+            fed += len(piece)
             parser.feed(piece)
             line += piece.count(b"\n")
             yield target.take()
@@ -149,10 +100,8 @@ def _parsed(
         raise InputError(f"{path}, after line {line - 1}: {error.problem}") from None
     except ParseError as error:
         yield target.take()
-        hint = "; for invalid UTF-8 set invalid_utf8: replace or skip" if "invalid token" in str(error) else ""
-        raise InputError(
-            f"{path}, line {error.position[0]}: not well-formed XML ({error.msg}){hint}: correct the file"
-        ) from None
+        rest = window[max(parser.parser.ErrorByteIndex - fed + len(window), 0) :]
+        raise InputError(f"{path}, line {error.position[0]}: {_fault(error.code, rest)}") from None
     except DefusedXmlException as error:
         kind = type(error).__name__
         raise InputError(
@@ -162,29 +111,15 @@ def _parsed(
         raise InputError(f"{path}: the XML cannot be decoded ({error}): convert it to UTF-8") from None
 
 
-def _readable(pieces: Iterator[bytes], policy: Policy) -> Iterator[bytes]:
-    """The pieces as they are; under the policies replace and skip, a file in UTF-8 with its invalid bytes marked."""
-    first = next(pieces, b"")
-    declared = _DECLARED_ENCODING.match(first.removeprefix(codecs.BOM_UTF8))
-    is_utf8 = not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    if declared and declared.group(1).lower() not in (b"utf-8", b"utf8", b"us-ascii", b"ascii"):
-        is_utf8 = False
-    if policy == "strict" or not is_utf8:
-        yield first
-        yield from pieces
-        return
-    decoder = codecs.getincrementaldecoder("utf-8")(errors=_MARKING)
-    yield decoder.decode(first).encode("utf-8")
-    for piece in pieces:
-        yield decoder.decode(piece).encode("utf-8")
-    yield decoder.decode(b"", final=True).encode("utf-8")
-
-
-def _mark(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return _MARK, error.end
-
-
-_MARKING = "mining.corpus.tmx.mark"
-codecs.register_error(_MARKING, _mark)
+def _fault(code: Any, rest: bytes) -> str:
+    """What is wrong and the mend, by expat's code and the bytes from the fault on."""
+    problem = f"not well-formed XML ({ErrorString(code)})"
+    skip = "or set on_bad_row: skip, or invalid_utf8: replace or skip"
+    if code == codes[XML_ERROR_BAD_CHAR_REF]:
+        return f"{problem}: XML does not allow the character meant: take it out, {skip}"
+    if code == codes[XML_ERROR_INVALID_TOKEN] and rest[:1] < b"\x20":
+        name = f"U+{rest[0]:04X}" if rest else "at the end"
+        return f"{problem}: XML does not allow the control character {name}: take it out, {skip}"
+    if code == codes[XML_ERROR_INVALID_TOKEN] and rest[:1] >= b"\x80":
+        return f"{problem}: invalid UTF-8: convert the file to UTF-8, or set invalid_utf8: replace or skip"
+    return f"{problem}: correct the file"

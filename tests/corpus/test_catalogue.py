@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import polib
@@ -153,9 +154,192 @@ def test_invalid_utf8(write, mo, read, binary):
     assert [row.reason for row in read(str(path), bitext=True, invalid_utf8="skip")] == [None, "invalid_utf8"]
 
 
-def test_faulty_po_names_file_and_line(write, read):
-    with pytest.raises(InputError, match=r"a\.po: not a sound gettext catalogue \(.*line 8\)"):
-        read(write("a.po", _po('msgid "a"\nmsgstr "x"\nnonsense\n')), bitext=True)
+def test_faulty_message_names_file_and_line(write, read):
+    content = _po('msgid "ok"\nmsgstr "gut"\n\nmsgid "Save.\nmsgstr "b"\n\nmsgid "fine"\nmsgstr "fein"\n')
+    path = write("a.po", content)
+    problem = r"a\.po, line 9: not a sound gettext catalogue \(a string without its closing quotation mark\): correct"
+    with pytest.raises(InputError, match=rf"{problem} it or fetch it again, or set on_bad_row: skip$"):
+        read(path, bitext=True)
+    rows = read(path, bitext=True, on_bad_row="skip")
+    assert [row.reason or row.texts for row in rows] == [("ok", "gut"), "bad_row", ("fine", "fein")]
+    assert rows[1] == Row("a.po:2", ('msgid "Save.',) * 2, "a.po", 2, "bad_row")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_utf16_is_named(write, read, encoding):
+    with pytest.raises(InputError, match=r"a\.po: gettext catalogues are not written in UTF-16: convert it to UTF-8"):
+        read(write("a.po", _po().decode().encode(encoding)), bitext=True)
+
+
+COMMENTS = """
+#no space here
+#.Default: "Welcome to the site"
+#:a.pt:3
+msgid "front-title"
+msgstr "Willkommen"
+
+#,fuzzy
+msgid "one"
+msgstr "eins"
+
+#, c-format,fuzzy
+msgid "two"
+msgstr "zwei"
+
+#,python-format fuzzy
+msgid "three"
+msgstr "drei"
+
+#!fuzzy
+msgid "four"
+msgstr "vier"
+
+#, no-fuzzy, fuzzy-not
+#| msgid "unclosed
+msgid "five"
+msgstr "fünf"
+
+#~| msgid "old"
+#~ msgid "six"
+#~ msgstr "sechs"
+#~ #, fuzzy
+#~msgid "seven"
+#~msgstr "sieben"
+"""
+
+
+def test_comments_need_no_space(write, read):
+    rows = read(write("a.po", _po(COMMENTS)), bitext=True)
+    assert [row.texts for row in rows] == [("Welcome to the site", "Willkommen"), ("five", "fünf")]
+
+
+ARABIC = (
+    "nplurals=6; plural=n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 && n%100<=99 ? 4 : 5;"
+)
+RUSSIAN = (
+    "nplurals=4; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<12 || n%100>14) ? 1 : "
+    "n%10==0 || (n%10>=5 && n%10<=9) || (n%100>=11 && n%100<=14)? 2 : 3);"
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "forms", "expected"),
+    [
+        ("nplurals=2; plural=(n != 1);", 2, "01"),
+        ("nplurals=1; plural=0;", 1, "00"),
+        (ARABIC, 6, "14"),
+        ("nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n != 0 ? 1 : 2);", 3, "01"),
+        (RUSSIAN, 4, "02"),
+        ("nplurals=4; plural=(n==1) ? 0 : (n==2) ? 1 : (n != 8 && n != 11) ? 2 : 3;", 4, "02"),
+        ("nplurals=4; plural=(n%100==1 ? 1 : n%100==2 ? 2 : n%100==3 || n%100==4 ? 3 : 0);", 4, "10"),
+        # A form that is missing is of no row; forms beyond the rule's are of none either.
+        ("nplurals=2; plural=(n != 1);", 1, "0"),
+        (ARABIC, 4, "1"),
+        ("nplurals=2; plural=(n != 1);", 3, "01"),
+        # No rule: the first and the last.
+        ("nplurals=INTEGER; plural=EXPRESSION;", 3, "02"),
+    ],
+)
+@pytest.mark.parametrize("binary", [False, True])
+def test_plural_forms_by_the_rule_of_the_header(write, mo, read, rule, forms, expected, binary):
+    header = HEADER.format("UTF-8").replace("nplurals=3; plural=n;", rule)
+    entry = 'msgid "one"\nmsgid_plural "many"\n' + "".join(f'msgstr[{i}] "form {i}"\n' for i in range(forms))
+    content = (header + entry).encode()
+    rows = read(mo(content) if binary else write("a.po", content), bitext=True)
+    assert [row.texts for row in rows] == [
+        (source, f"form {form}") for source, form in zip(("one", "many"), expected, strict=False)
+    ]
+
+
+DEFAULTS = """
+#. Default: "Connexion refusée"
+msgid "Login failed"
+msgstr "a"
+
+#. Default: "Enregistrer"
+msgid "Save"
+msgstr "b"
+
+#. Default: "If selected, nobody is asked, since the
+#. well-
+#. known answer is \\"yes\\"
+#. here."
+#. Not this.
+msgid "description_always"
+msgstr "c"
+
+#. Default: "Cut off, since there is no
+#. end"?
+msgid "label_cut"
+msgstr "d"
+
+#. Default: "Read network"
+msgid "readNetwork"
+msgstr "e"
+
+#. Default: "Back\\\\"
+#. "slash"
+msgid "Label.two"
+msgstr "f"
+
+#. Default: "One file"
+msgid "num_files"
+msgid_plural "num_files_plural"
+msgstr[0] "eine Datei"
+msgstr[1] ""
+msgstr[2] "%d Dateien"
+"""
+
+
+def test_default_stands_for_identifiers_only(write, texts):
+    assert texts(write("a.po", _po(DEFAULTS)), text="msgid") == [
+        "Login failed",
+        "Save",
+        'If selected, nobody is asked, since the well-known answer is "yes" here.',
+        "label_cut",
+        "Read network",
+        "Back\\slash",
+        "One file",
+        "num_files_plural",
+    ]
+
+
+NO_TEXT = ["hex", "rot13", "idna", "punycode", "unicode_escape", "utf-7", "utf-16", "undefined", "CHARSET"]
+
+
+@pytest.mark.parametrize("charset", NO_TEXT)
+def test_charset_that_is_no_text_encoding_means_utf8(write, texts, charset):
+    content = _po().replace(b"UTF-8", charset.encode())
+    assert texts(write("a.po", content), text="msgstr")[-1] == "Öffnen\n\tjetzt"
+
+
+def test_charset_of_mo_that_is_no_text_encoding_means_utf8(mo, texts):
+    path = Path(mo(_po()))
+    path.write_bytes(path.read_bytes().replace(b"charset=UTF-8", b"charset=hex  "))
+    assert "Öffnen\n\tjetzt" in texts(str(path), text="msgstr")
+
+
+@pytest.mark.parametrize("written", ["utf8", "Utf-8", '"UTF-8"', " UTF-8", "iso-8859-1", "LATIN1"])
+def test_charset_however_it_is_written(write, texts, written):
+    encoding = "latin-1" if "1" in written else "utf-8"
+    content = _po().decode().replace("=UTF-8", "=" + written.replace('"', '\\"')).encode(encoding)
+    assert texts(write("a.po", content), text="msgstr")[-1] == "Öffnen\n\tjetzt"
+
+
+def test_charset_is_that_of_the_header_not_of_a_message(write, texts):
+    message = '#. Content-Type: text/html; charset=koi8-r\nmsgid "Content-Type: a; charset=koi8-r"\nmsgstr "ö"\n\n'
+    content = message.encode() + _po('msgid "b"\nmsgstr "ü"\n')
+    assert texts(write("a.po", content), text="msgstr") == ["ö", "ü"]
+
+
+def test_message_without_source_text_is_blank(write, read):
+    rows = read(write("a.po", _po('msgctxt "c"\nmsgid ""\nmsgstr "x"\n')), bitext=True)
+    assert [row.reason for row in rows] == ["blank"]
+
+
+def test_one_form_is_unfinished(write, read):
+    entry = 'msgid "a"\nmsgid_plural "as"\nmsgstr[0] ""\nmsgstr[1] "b"\nmsgstr[2] "c"\n'
+    assert read(write("a.po", _po(entry)), bitext=True) == []
 
 
 @pytest.mark.parametrize("kept", [0, 3, 10, 30, 60, -1])
@@ -170,3 +354,17 @@ def test_truncated_mo_is_an_error(mo, read, kept):
 def test_blank_and_long_messages(write, read):
     entries = 'msgid "a"\nmsgstr " "\n\nmsgid "abcdef"\nmsgstr "x"\n'
     assert [row.reason for row in read(write("a.po", _po(entries)), bitext=True, max_chars=5)] == ["blank", "too_long"]
+
+
+def test_small_mo_does_not_become_a_large_one(write, read):
+    count = 1000
+    tables = b"".join(struct.pack("<2I", 9000, 28) for _ in range(count)) * 2
+    data = struct.pack("<7I", 0x950412DE, 0, count, 28, 28 + 8 * count, 0, 0) + tables
+    with pytest.raises(InputError, match=r"a\.mo: not a sound gettext catalogue \(its strings overlap\)"):
+        read(write("a.mo", data), bitext=True)
+
+
+def test_unknown_revision_of_mo(write, read):
+    data = struct.pack("<7I", 0x950412DE, 2 << 16, 0, 28, 28, 0, 28)
+    with pytest.raises(InputError, match=r"\(its revision 2 is unknown\)"):
+        read(write("a.mo", data), bitext=True)
