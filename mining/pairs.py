@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mining.corpus.lines import FaultyLine, numbered_lines
+from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
 from mining.errors import InputError, UsageError
 from mining.tsv import tsv_bytes
 
@@ -190,7 +190,7 @@ def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
     for number, line in numbered_lines(str(path), "strict", MAX_LINE_CHARS):
         if isinstance(line, FaultyLine):
             raise InputError(f"{path}:{number}: {line.reason.replace('_', ' ')} in a file of mined pairs")
-        yield number, line
+        yield number, without_marks(line)
 
 
 def read_pairs_file(path: str | Path, columns: list[str] | None = None) -> pa.Table:

@@ -35,6 +35,17 @@ def test_tsv_replaces_what_would_break_it_and_parquet_keeps_it(tmp_path):
     assert read_pairs_file(tmp_path / "a.parquet").column("source_text").to_pylist() == ["a\tb\nc\rd\u2028e"]
 
 
+def test_files_of_pairs_with_byte_order_marks(tmp_path):
+    pairs = table(3)
+    write_tsv(tmp_path / "a.tsv", PAIRS_SCHEMA, [pairs])
+    lines = (tmp_path / "a.tsv").read_bytes().split(b"\n")
+    (tmp_path / "a.tsv").write_bytes(b"\n".join(b"\xef\xbb\xbf" + line for line in lines[:-1]))
+    assert read_pairs_file(tmp_path / "a.tsv").equals(pairs)
+    rows = [("\ufeff" + json.dumps(row) + "\n").encode() for row in pairs.to_pylist()]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(rows))
+    assert read_pairs_file(tmp_path / "a.jsonl").equals(pairs)
+
+
 def test_tsv_and_jsonl_come_back(tmp_path):
     pairs = table(3)
     write_tsv(tmp_path / "a.tsv", PAIRS_SCHEMA, [pairs])

@@ -37,7 +37,8 @@ def encode(
         str | None, typer.Option(help="Column or field of the text; language code (tmx); msgid or msgstr.")
     ] = None,
     id_: Annotated[
-        str | None, typer.Option("--id", help="Column or field of the id; otherwise FILE:LINE is the id.")
+        str | None,
+        typer.Option("--id", help="Column or field of the id; otherwise (or if it is '') FILE:LINE is the id."),
     ] = None,
     invalid_utf8: Annotated[str | None, typer.Option(help="strict, replace or skip.")] = None,
     on_bad_row: Annotated[str | None, typer.Option(help="error or skip.")] = None,
@@ -81,9 +82,11 @@ def encode(
     _require(data)
     settings = validate(EncodeConfig, data, str(config or "bitext encode"))
     with _shown() as advance:
-        written, reasons, words = encode_corpus(settings, advance)
+        written, reasons, replaced, words = encode_corpus(settings, advance)
     why = "".join(f", {count} {reason}" for reason, count in reasons.items())
     invalid = f"{written.invalid} invalid{' (' + why[2:] + ')' if why else ''}"
+    if replaced:
+        invalid += f", {replaced} with bytes replaced that are no UTF-8"
     if words is not None:
         known = f"{words.looked_up:,} words, {words.hit_rate:.1%} found in the table"
         say(f"{known}; {words.words:,} distinct ones kept in {words.memory / (1 << 20):.0f} MiB", err=True)
@@ -101,12 +104,14 @@ def _require(data: dict[str, Any]) -> None:
 
 @contextmanager
 def _shown() -> Iterator[Callable[[int], None]]:
-    """Shows rows and rows per second on stderr."""
+    """Shows rows and rows per second on stderr, if that is a terminal."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from mining.console import SafeConsole
 
     rows = TextColumn("encoded {task.completed:,.0f} rows, {task.fields[speed]} rows/s")
-    with Progress(SpinnerColumn(), rows, TimeElapsedColumn(), console=SafeConsole(stderr=True)) as bar:
+    console = SafeConsole(stderr=True)
+    columns = SpinnerColumn(), rows, TimeElapsedColumn()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None, speed="0")
         yield lambda count: bar.update(task, advance=count, speed=f"{bar.tasks[0].speed or 0:,.0f}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mining.corpus.dedup import dedup_key, first_occurrence
 from mining.corpus.inputs import file_hash, list_inputs, new_digest
-from mining.corpus.reader import read_file, read_rows
+from mining.corpus.reader import read_corpus, read_rows, read_tables
 from mining.corpus.rows import BAD_ROW, BLANK, INVALID_UTF8, TOO_LONG, Row, row_blocks
 from mining.corpus.spec import BitextSpec, CorpusSpec, InputFile, RowRules
 
@@ -28,7 +28,8 @@ __all__ = [
     "first_occurrence",
     "list_inputs",
     "new_digest",
-    "read_file",
+    "read_corpus",
     "read_rows",
+    "read_tables",
     "row_blocks",
 ]

@@ -60,7 +60,8 @@ def read_catalogue(spec: RowRules, file: InputFile, layout: Layout, digest: Dige
         if cleaned != texts and spec.invalid_utf8 == "skip":
             yield dropped(row_id, cleaned, file.name, number, INVALID_UTF8)
         else:
-            yield make_row(row_id, cleaned, file.name, number, spec.max_chars)
+            row = make_row(row_id, cleaned, file.name, number, spec.max_chars)
+            yield row._replace(replaced=cleaned != texts)
 
 
 def _is_mo(path: str) -> bool:

@@ -36,9 +36,17 @@ class Cells(NamedTuple):
 
 
 @compiled
+def _after_marks(data, i):  # type: ignore[no-untyped-def]
+    """The first place from `i` on where no byte order mark begins."""
+    while i + 2 < len(data) and data[i] == 0xEF and data[i + 1] == 0xBB and data[i + 2] == 0xBF:
+        i += 3
+    return i
+
+
+@compiled
 def _find_cells(data, separator, starts, stops, tabs):  # type: ignore[no-untyped-def]
     line, cell, width = 0, 0, starts.shape[1]
-    starts[0, 0] = 0
+    starts[0, 0] = _after_marks(data, 0)
     for i in range(len(data) + 1):
         at_end = i == len(data) or data[i] == _LINE_FEED
         if not at_end and data[i] != separator:
@@ -48,14 +56,14 @@ def _find_cells(data, separator, starts, stops, tabs):  # type: ignore[no-untype
         if not at_end:
             cell += 1
             if cell < width:
-                starts[line, cell] = i + 1
+                starts[line, cell] = _after_marks(data, i + 1)
             continue
         tabs[line] = cell
         if i > starts[line, 0] and data[i - 1] == _RETURN and cell < width and stops[line, cell] > starts[line, cell]:
             stops[line, cell] -= 1
         line, cell = line + 1, 0
         if i < len(data):
-            starts[line, 0] = i + 1
+            starts[line, 0] = _after_marks(data, i + 1)
 
 
 @compiled
@@ -69,7 +77,7 @@ def _count(data, value):  # type: ignore[no-untyped-def]
 def find_cells(block: bytes, width: int, separator: int = _TAB) -> Cells:
     r"""Cut a block of lines (without the ``\n`` of the last) at its tabs; one ``\r`` at the end of a line is left out.
 
-    A `separator` that is no byte (-1) leaves lines whole.
+    Byte order marks at the start of a cell are left out too. A `separator` that is no byte (-1) leaves lines whole.
     """
     # A copy, since kernels take writable arrays only: another type would have to be compiled for.
     data = np.frombuffer(bytearray(block), dtype=np.uint8)

@@ -4,17 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mining.corpus.cells import find_cells, inspect, strings
 from mining.corpus.compression import Digest
-from mining.corpus.lines import FaultyLine, Line, read_lines
+from mining.corpus.lines import FaultyLine, Line, ReplacedLine, read_blocks, split_cells, split_lines
 from mining.corpus.rows import Row, bad_row, dropped, generated_id, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules
+from mining.corpus.tables import TableForm, TextColumn, judged
 
 
-def read_tsv(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
-    """Rows of one TSV file; the id comes from the column `spec.id`, by default ``id`` if such a column is declared."""
+def read_tsv(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
+    """Rows of one TSV file; the id comes from the column `spec.id`, by default ``id`` if such a column is declared.
+
+    Blocks of lines are cut by a kernel. Whatever is unusual (a line of another width, a row without an id, invalid
+    UTF-8, a line beyond all length) goes through `TsvReader`, the reference.
+    """
     reader = TsvReader(spec, file, layout)
-    for first, lines in read_lines(file.path, spec.invalid_utf8, spec.max_chars, digest):
-        yield from reader.rows(first, lines)
+    form = TableForm(spec)
+    for first, block in read_blocks(file.path, spec.invalid_utf8, spec.max_chars, digest=digest):
+        if isinstance(block, bytes):
+            yield _block_table(reader, form, first, block)
+        else:
+            yield from form.tables(reader.rows(first, block))
+
+
+def _block_table(reader: TsvReader, form: TableForm, first: int, block: bytes) -> pa.Table:
+    """A block of valid UTF-8 that begins with line `first`."""
+    cells = find_cells(block, len(reader.columns))
+    usual, id_place = cells.whole, reader.id_place
+    if id_place is not None:
+        usual &= ~inspect(cells.data, cells.starts[:, id_place].copy(), cells.stops[:, id_place].copy())[1]
+    chosen = np.flatnonzero(usual)
+    bounds = [(cells.starts[chosen, place], cells.stops[chosen, place]) for place in range(len(reader.columns))]
+    ids = None if id_place is None else strings(cells.data, *bounds[id_place])
+    extra = [strings(cells.data, *bounds[place]) for place in reader.extra_places]
+    columns = [TextColumn(cells.data, bounds[i][0].copy(), bounds[i][1].copy()) for i in reader.text_places]
+    texts, reasons = judged(columns, reader.spec.max_chars)
+    table = form.of_columns(reader.file.name, first + chosen, texts, reasons, ids, extra)
+    if len(chosen) == len(usual):
+        return table
+    return _with_unusual(table, reader, form, first, block, np.flatnonzero(~usual))
+
+
+def _with_unusual(
+    table: pa.Table, reader: TsvReader, form: TableForm, first: int, block: bytes, unusual: NDArray[np.int64]
+) -> pa.Table:
+    """The table with the rows of the unusual lines (places in the block) among its own."""
+    lines = split_lines(block)
+    rows = [row for i in unusual.tolist() for row in reader.rows(first + i, [lines[i]])]
+    both = pa.concat_tables([table, form.table(rows)])
+    return both.take(pa.array(np.argsort(both.column("line").to_numpy())))
 
 
 class TsvReader:
@@ -26,60 +68,57 @@ class TsvReader:
         self.columns = spec.columns or []
         self.text_places = [self.columns.index(field) for field in layout.fields]
         self.extra_places = [self.columns.index(field) for field in layout.extra]
-        id_name = spec.id if spec.id is not None else "id"
-        self.id_place = self.columns.index(id_name) if id_name in self.columns else None
+        id_name = spec.id_among(self.columns)
+        self.id_place = self.columns.index(id_name) if id_name is not None else None
 
     def rows(self, first: int, lines: list[Line]) -> Iterator[Row]:
         """The rows of consecutive lines, the first of which has that number."""
-        name, max_chars, width = self.file.name, self.spec.max_chars, len(self.columns)
-        places, id_place, extra_places = self.text_places, self.id_place, self.extra_places
-        text_place = places[0] if len(places) == 1 else None
         for number, line in enumerate(lines, first):
             if isinstance(line, FaultyLine):
-                yield self.faulty(number, line)
-                continue
-            cells = line.split("\t")
-            if len(cells) != width:
-                yield self.misshapen(number, line, cells)
-                continue
-            row_id = f"{name}:{number}" if id_place is None else cells[id_place]
-            if not row_id or row_id.isspace():
-                yield self.without_id(number, line, cells)
-                continue
-            texts = (cells[text_place],) if text_place is not None else tuple([cells[place] for place in places])
-            extra = tuple([cells[place] for place in extra_places]) if extra_places else ()
-            yield make_row(row_id, texts, name, number, max_chars, extra)
+                yield self._faulty(number, line)
+            else:
+                yield self._row(number, line)._replace(replaced=isinstance(line, ReplacedLine))
 
-    def previews(self, cells: list[str]) -> tuple[str, ...]:
+    def _row(self, number: int, line: str) -> Row:
+        cells = split_cells(line)
+        name = self.file.name
+        if len(cells) != len(self.columns):
+            return self._blank(number) if _is_blank(cells) else self._wrong_width(number, len(cells), cells)
+        row_id = generated_id(name, number) if self.id_place is None else cells[self.id_place]
+        if not row_id or row_id.isspace():
+            return self._blank(number) if _is_blank(cells) else self._without_id(number, cells)
+        texts = tuple([cells[place] for place in self.text_places])
+        return make_row(
+            row_id, texts, name, number, self.spec.max_chars, tuple([cells[place] for place in self.extra_places])
+        )
+
+    def _previews(self, cells: list[str]) -> tuple[str, ...]:
         return tuple(cells[place] if place < len(cells) else "" for place in self.text_places)
 
-    def misshapen(self, number: int, line: str, cells: list[str]) -> Row:
-        if not line or line.isspace():
-            return self.blank(number)
-        return self.wrong_width(number, len(cells), self.previews(cells))
-
-    def blank(self, number: int) -> Row:
+    def _blank(self, number: int) -> Row:
         name = self.file.name
         return make_row(generated_id(name, number), ("",) * len(self.text_places), name, number, self.spec.max_chars)
 
-    def wrong_width(self, number: int, found: int, texts: tuple[str, ...]) -> Row:
+    def _wrong_width(self, number: int, found: int, cells: list[str]) -> Row:
         columns = f"{found} column{'s' if found != 1 else ''} found"
         problem = f"{columns}, {len(self.columns)} declared ({', '.join(self.columns)}): declare them as they are"
-        return bad_row(self.spec, self.file.path, self.file.name, number, texts, problem)
+        return bad_row(self.spec, self.file.path, self.file.name, number, self._previews(cells), problem)
 
-    def without_id(self, number: int, line: str, cells: list[str]) -> Row:
-        if line.isspace():
-            return self.blank(number)
+    def _without_id(self, number: int, cells: list[str]) -> Row:
         problem = f"the id in column '{self.columns[self.id_place or 0]}' is empty: give the row an id"
-        return bad_row(self.spec, self.file.path, self.file.name, number, self.previews(cells), problem)
+        return bad_row(self.spec, self.file.path, self.file.name, number, self._previews(cells), problem)
 
-    def faulty(self, number: int, line: FaultyLine) -> Row:
+    def _faulty(self, number: int, line: FaultyLine) -> Row:
         """A line with invalid UTF-8 or beyond all length; it keeps its own id if that can be read from its head."""
-        cells = line.head.split("\t")
+        cells = split_cells(line.head)
         if line.tabs + 1 != len(self.columns):
-            return self.wrong_width(number, line.tabs + 1, self.previews(cells))
+            return self._wrong_width(number, line.tabs + 1, cells)
         row_id = generated_id(self.file.name, number)
         if self.id_place is not None and self.id_place < len(cells) - (len(cells) != len(self.columns)):
             own = cells[self.id_place]
             row_id = own if own.strip() and "\ufffd" not in own else row_id
-        return dropped(row_id, self.previews(cells), self.file.name, number, line.reason)
+        return dropped(row_id, self._previews(cells), self.file.name, number, line.reason)
+
+
+def _is_blank(cells: list[str]) -> bool:
+    return all(not cell or cell.isspace() for cell in cells)

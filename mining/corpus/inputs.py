@@ -9,6 +9,7 @@ import os
 from mining.corpus.packages import is_package_path, package_catalogues, prefer_po
 from mining.corpus.spec import BitextSpec, InputFile, RowRules, layout
 from mining.errors import UsageError
+from mining.shown import safe
 
 _HASH_PIECE = 1 << 20
 
@@ -58,7 +59,8 @@ def file_hash(path: str | os.PathLike[str]) -> str:
 
 
 def _display_name(file: str, parent: str) -> str:
-    return os.path.relpath(os.path.abspath(file), parent).replace(os.sep, "/")
+    # Ids and reports are made of it: bytes that are no UTF-8 and control characters are escapes in it.
+    return safe(os.path.relpath(os.path.abspath(file), parent).replace(os.sep, "/"))
 
 
 def _expand(spec: RowRules, path: str) -> list[str]:
@@ -99,4 +101,4 @@ def _aligned_pair(groups: list[list[str]]) -> InputFile:
     (source,), (target,) = groups
     if os.path.abspath(source) == os.path.abspath(target):
         raise UsageError(f"{source}: is named as both sides of the bitext: name two different files")
-    return InputFile(path=source, name=os.path.basename(source), target_path=target)
+    return InputFile(path=source, name=safe(os.path.basename(source)), target_path=target)

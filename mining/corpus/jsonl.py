@@ -7,28 +7,27 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from mining.corpus.compression import Digest
-from mining.corpus.lines import FaultyLine, numbered_lines
+from mining.corpus.lines import FaultyLine, Line, ReplacedLine, numbered_lines, without_marks
 from mining.corpus.rows import BLANK, INVALID_UTF8, Row, bad_row, dropped, generated_id, invalid_utf8_error, make_row
-from mining.corpus.spec import InputFile, Layout, RowRules
+from mining.corpus.spec import NO_ID, InputFile, Layout, RowRules
+from mining.corpus.tables import TableForm
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def read_jsonl(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
+def read_jsonl(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
     """Rows of one file; ids are strings or integers.
 
-    Without `spec.id` the first object decides for the file: if it has a field ``id``, every row must.
+    A dotted name (``translation.en``) is a field of an inner object, unless a field has that very name. Without
+    `spec.id` the first object decides for the file: if it has a field ``id``, every row must.
     """
     reader = _JsonReader(spec, file, layout)
-    for number, line in numbered_lines(file.path, spec.invalid_utf8, spec.max_chars, digest):
-        if isinstance(line, FaultyLine):
-            yield dropped(generated_id(file.name, number), (line.head,) * reader.width, file.name, number, line.reason)
-        elif not line or line.isspace():
-            yield dropped(generated_id(file.name, number), ("",) * reader.width, file.name, number, BLANK)
-        else:
-            yield reader.row(number, line)
+    lines = numbered_lines(file.path, spec.invalid_utf8, spec.max_chars, digest)
+    return TableForm(spec).tables(reader.line(number, line) for number, line in lines)
 
 
 class _UnfitError(Exception):
@@ -49,10 +48,25 @@ class _JsonReader:
         self.width = len(self.fields)
         self.id_field = spec.id
         self._id_settled = spec.id is not None
+        wanted = [*layout.fields, *layout.extra, spec.id or "id"]
+        self._names = {name for field in wanted for name in (field, *field.split("."))}
+        self._keys = [json.dumps(name, ensure_ascii=False) for name in self._names]
+        self._plain, self._careful = json.JSONDecoder(), json.JSONDecoder(object_pairs_hook=self._record)
 
-    def row(self, number: int, line: str) -> Row:
+    def line(self, number: int, line: Line) -> Row:
+        name = self.file.name
+        if isinstance(line, FaultyLine):
+            head = without_marks(line.head)
+            return dropped(generated_id(name, number), (head,) * self.width, name, number, line.reason)
+        text = without_marks(line)
+        if not text or text.isspace():
+            return dropped(generated_id(name, number), ("",) * self.width, name, number, BLANK)
+        row = self._row(number, text)
+        return row._replace(replaced=True) if isinstance(line, ReplacedLine) else row
+
+    def _row(self, number: int, line: str) -> Row:
         try:
-            record = _parsed(line)
+            record = self._parsed(line)
             texts = self._texts(record)
             row_id = self._id(record, number, texts)
             extra = tuple([self._extra(record, field, texts) for field in self.extra]) if self.extra else ()
@@ -65,33 +79,51 @@ class _JsonReader:
             return self._with_surrogates(row_id, texts, number, extra)
         return make_row(row_id, texts, self.file.name, number, self.spec.max_chars, extra)
 
+    def _parsed(self, line: str) -> dict[str, Any]:
+        for key in self._keys:
+            if line.count(key) > 1:
+                # It may be a value, or a field of another object: only here is it worth while to look at every pair.
+                return _parsed(line, self._careful)
+        return _parsed(line, self._plain)
+
+    def _record(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        record = dict(pairs)
+        if len(record) < len(pairs):
+            names = [name for name, _ in pairs if name in self._names]
+            if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+                raise _UnfitError(f"field '{twice}' stands twice: give each field a name of its own")
+        return record
+
     def _texts(self, record: dict[str, Any]) -> tuple[str, ...]:
+        texts = []
         for field in self.fields:
-            if field not in record:
+            value = _value(record, field)
+            if value is _MISSING:
                 names = ", ".join(record)[:200] or "none"
                 raise _UnfitError(f"no field '{field}' (fields found: {names}): name the right field")
-            if not isinstance(record[field], str):
-                raise _UnfitError(f"field '{field}' is {_kind(record[field])}, not a string: correct it")
-        return tuple([record[field] for field in self.fields])
+            if not isinstance(value, str):
+                raise _UnfitError(f"field '{field}' is {_kind(value)}, not a string: {_mend(field, value)}")
+            texts.append(value)
+        return tuple(texts)
 
     def _id(self, record: dict[str, Any], number: int, texts: tuple[str, ...]) -> str:
         if not self._id_settled:
-            self.id_field = "id" if "id" in record else None
+            self.id_field = "id" if "id" in record else ""
             self._id_settled = True
-        if self.id_field is None:
+        if not self.id_field:
             return generated_id(self.file.name, number)
-        value = record.get(self.id_field)
+        value = _value(record, self.id_field)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if isinstance(value, str) and value.strip():
             return value
-        problem = f"field '{self.id_field}' holds no id (a non-empty string or an integer): give the row an id"
+        problem = f"field '{self.id_field}' holds no id (a non-empty string or an integer): give the row an id, {NO_ID}"
         raise _UnfitError(problem, texts)
 
     def _extra(self, record: dict[str, Any], field: str, texts: tuple[str, ...]) -> str:
-        value = record.get(field)
+        value = _value(record, field)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            found = f"is {_kind(value)}" if field in record else "is missing"
+            found = "is missing" if value is _MISSING else f"is {_kind(value)}"
             raise _UnfitError(f"field '{field}' {found}: give it a string or a number", texts)
         return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else repr(value)
 
@@ -101,16 +133,36 @@ class _JsonReader:
         cleaned = tuple(_SURROGATE.sub("\ufffd", text) for text in texts)
         clean_id = _SURROGATE.sub("\ufffd", row_id)
         if (cleaned, clean_id) == (texts, row_id) or self.spec.invalid_utf8 == "replace":
-            return make_row(clean_id, cleaned, name, number, self.spec.max_chars, extra)
+            row = make_row(clean_id, cleaned, name, number, self.spec.max_chars, extra)
+            return row._replace(replaced=(cleaned, clean_id) != (texts, row_id))
         if self.spec.invalid_utf8 == "strict":
             raise invalid_utf8_error(self.file.path, number, "a lone surrogate such as \\ud800")
         own = row_id if clean_id == row_id else generated_id(name, number)
         return dropped(own, cleaned, name, number, INVALID_UTF8, extra)
 
 
-def _parsed(line: str) -> dict[str, Any]:
+_MISSING = object()
+
+
+def _value(record: dict[str, Any], field: str) -> Any:
+    """The value of a field, by its name or by the names on the way to it, between dots; `_MISSING` without one."""
+    if field in record or "." not in field:
+        return record.get(field, _MISSING)
+    value: Any = record
+    for name in field.split("."):
+        value = value.get(name, _MISSING) if isinstance(value, dict) else _MISSING
+    return value
+
+
+def _mend(field: str, value: Any) -> str:
+    if not isinstance(value, dict):
+        return "correct it"
+    return f"name one of {', '.join(f'{field}.{name}' for name in value)[:200]}" if value else "name another field"
+
+
+def _parsed(line: str, decoder: json.JSONDecoder) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = decoder.decode(line)
     except json.JSONDecodeError as error:
         raise _UnfitError(f"not valid JSON ({error.msg} at character {error.colno}): correct it", (line,)) from None
     except ValueError as error:

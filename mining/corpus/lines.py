@@ -1,8 +1,8 @@
 r"""Lines of UTF-8 files, under the project's rules for what a line is.
 
 Only ``\n`` ends a line and one ``\r`` before it is stripped; U+2028, U+0085, VT, FF and a lone ``\r`` are text. A byte
-order mark at the start of the file is removed. The last line needs no ``\n``; a file that ends in ``\n`` has no extra
-line; an empty file has none.
+order mark at the start of the file is removed, by most readers also those at the start of a line or a cell
+(`without_marks`). The last line needs no ``\n``; a file that ends in ``\n`` has no extra line; an empty file has none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mining.corpus.compression import BrokenStreamError, Digest, read_pieces
-from mining.corpus.rows import INVALID_UTF8, TOO_LONG, invalid_utf8_error
+from mining.corpus.foreign import HEAD, foreign
+from mining.corpus.rows import INVALID_UTF8, LONGEST_TEXT, TOO_LONG, invalid_utf8_error
 from mining.corpus.spec import Policy
 from mining.errors import InputError
 
@@ -33,12 +34,30 @@ class FaultyLine:
     tabs: int
 
 
+class ReplacedLine(str):
+    """A line some bytes of which were no UTF-8 and are U+FFFD now (the policy ``replace``)."""
+
+    __slots__ = ()
+
+
 Line = str | FaultyLine
 
 
 def line_limit(max_chars: int) -> int:
-    """Bytes beyond which a line is not held but only counted: far more than `max_chars` characters can need."""
-    return max(MIN_LINE_LIMIT, 16 * max_chars)
+    """Bytes beyond which a line is not held but only counted: far more than `max_chars` characters can need, or than
+    the longest text has."""
+    return min(max(MIN_LINE_LIMIT, 16 * max_chars), 4 * LONGEST_TEXT)
+
+
+def without_marks(text: str) -> str:
+    """A line or cell without the byte order marks at its start: ``cat`` and ``paste`` leave those of single files."""
+    return text.lstrip("\ufeff")
+
+
+def split_cells(line: str) -> list[str]:
+    """The cells of a line between its tabs, each `without_marks`."""
+    cells = line.split("\t")
+    return list(map(without_marks, cells)) if "\ufeff" in line else cells
 
 
 def read_lines(
@@ -47,8 +66,9 @@ def read_lines(
     """Blocks of lines, each as the 1-based number of its first line and the lines.
 
     Memory is bounded by a block of about 1 MiB and a line of ``line_limit(max_chars)`` bytes. Raises InputError, with
-    path and line, for a truncated or corrupt compressed file and, if `policy` is ``strict``, for invalid UTF-8.
-    `digest` is given the file as in `read_pieces`.
+    path and line, for a truncated or corrupt compressed file and, if `policy` is ``strict``, for invalid UTF-8; and,
+    whatever the policy, for a file that is UTF-16, UTF-32 or compressed without saying so in its name. `digest` is
+    given the file as in `read_pieces`.
     """
     for first, block in read_blocks(path, policy, max_chars, whole=False, digest=digest):
         if not isinstance(block, bytes):
@@ -64,7 +84,7 @@ def read_blocks(
     """
     decoder = _LineDecoder(path, policy, line_limit(max_chars))
     try:
-        for block in _blocks(read_pieces(path, digest), decoder.limit):
+        for block in _blocks(_from_start(path, read_pieces(path, digest)), decoder.limit):
             first = decoder.number
             if whole and isinstance(block, bytes) and len(block) <= decoder.limit and is_utf8(block):
                 decoder.number += block.count(b"\n") + 1
@@ -123,7 +143,7 @@ def _blocks(pieces: Iterator[bytes], limit: int) -> Iterator[bytes | _LongLine]:
     held: list[bytes] = []
     size = 0
     long: _LongLine | None = None
-    for piece in _without_bom(pieces):
+    for piece in pieces:
         if long is not None:
             end = piece.find(b"\n")
             if end < 0:
@@ -154,12 +174,15 @@ def _blocks(pieces: Iterator[bytes], limit: int) -> Iterator[bytes | _LongLine]:
         yield b"".join(held)
 
 
-def _without_bom(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _from_start(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces without the byte order mark of the file; raises InputError if they are no text at all."""
     start = b""
     for piece in pieces:
         start += piece
-        if len(start) >= len(codecs.BOM_UTF8):
+        if len(start) >= HEAD:
             break
+    if (what := foreign(start[:HEAD])) is not None:
+        raise InputError(f"{path}: {what}")
     start = start.removeprefix(codecs.BOM_UTF8)
     if start:
         yield start
@@ -174,7 +197,6 @@ class _LineDecoder:
         self.policy = policy
         self.limit = limit
         self.number = 1
-        self._errors = "replace" if policy == "replace" else "strict"
 
     def decode(self, block: bytes | _LongLine) -> list[Line]:
         lines = self._lines(block)
@@ -186,7 +208,7 @@ class _LineDecoder:
             return [self._long(block, self.number)]
         if len(block) <= self.limit:
             try:
-                text = block.decode("utf-8", self._errors)
+                text = block.decode("utf-8")
             except UnicodeDecodeError:
                 text = None
             if text is not None:
@@ -201,20 +223,16 @@ class _LineDecoder:
             long.feed(raw, final=True)
             return self._long(long, number)
         try:
-            return raw.decode("utf-8", self._errors).removesuffix("\r")
+            return raw.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
             if self.policy == "strict":
-                raise invalid_utf8_error(self.path, number, _what(raw, error, number)) from None
-        return FaultyLine(INVALID_UTF8, raw.decode("utf-8", "replace").removesuffix("\r"), raw.count(b"\t"))
+                place = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"
+                raise invalid_utf8_error(self.path, number, place) from None
+        line = raw.decode("utf-8", "replace").removesuffix("\r")
+        return ReplacedLine(line) if self.policy == "replace" else FaultyLine(INVALID_UTF8, line, raw.count(b"\t"))
 
     def _long(self, long: _LongLine, number: int) -> FaultyLine:
         if not long.valid and self.policy == "strict":
             raise invalid_utf8_error(self.path, number)
         reason = INVALID_UTF8 if not long.valid and self.policy == "skip" else TOO_LONG
         return FaultyLine(reason, long.head.decode("utf-8", "replace"), long.tabs)
-
-
-def _what(raw: bytes, error: UnicodeDecodeError, number: int) -> str:
-    if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "it looks like UTF-16"
-    return f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"

@@ -16,6 +16,9 @@ BAD_ROW = "bad_row"
 PREVIEW_CHARS = 200
 """An unusable row keeps at most so many characters of each text, enough to recognise it in the ledger."""
 
+LONGEST_TEXT = 1 << 28
+"""Characters beyond which a text is too long whatever `max_chars` says: the bytes of one table are below 2 GiB."""
+
 
 class Row(NamedTuple):
     """One row of a corpus or bitext.
@@ -24,7 +27,8 @@ class Row(NamedTuple):
     ``file`` is the display name of the file, ``line`` the 1-based line (text, TSV, JSON lines) or record number
     (Parquet row, TMX unit, gettext entry). ``reason`` is None for a usable row, else one of ``blank``, ``too_long``,
     ``invalid_utf8``, ``bad_row``. ``extra`` holds the values of ``spec.extra_fields`` (the domain and the score of a
-    pair), and is empty where there are none or where the row is too faulty to tell.
+    pair), and is empty where there are none or where the row is too faulty to tell. ``replaced`` says that bytes of it
+    were no UTF-8 and are U+FFFD now.
     """
 
     id: str
@@ -33,6 +37,7 @@ class Row(NamedTuple):
     line: int
     reason: str | None
     extra: tuple[str, ...] = ()
+    replaced: bool = False
 
 
 def make_row(
@@ -40,7 +45,7 @@ def make_row(
 ) -> Row:
     """A row of well-formed texts, which may still be too long or blank (nothing but white space)."""
     for text in texts:
-        if len(text) > max_chars:
+        if len(text) > min(max_chars, LONGEST_TEXT):
             return dropped(row_id, texts, name, line, TOO_LONG, extra)
     for text in texts:
         if not text or text.isspace():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
@@ -15,6 +16,9 @@ Policy = Literal["strict", "replace", "skip"]
 """What is done about invalid UTF-8: stop, put U+FFFD in its place, or drop the row."""
 
 Format = Literal["text", "tsv", "jsonl", "parquet", "tmx", "gettext"]
+
+NO_ID = "set id: '' for generated ids"
+"""The mend where a column happens to be called ``id`` and holds none."""
 
 GETTEXT_PREFIX = "gettext:"
 
@@ -41,7 +45,8 @@ class RowRules(Settings):
     ``path``: a path, a glob, ``gettext:PACKAGE:LANG`` (the catalogues inside an installed Python package), or a list.
     ``format``: ``auto`` goes by the extension, after that of the compression (gz, bz2, xz, zst).
     ``columns``: names of the TSV columns in order; required for TSV, which is never quoted and has no header.
-    ``id``: the column or field with the row's id; None means ``id`` where there is one, else generated ids.
+    ``id``: the column or field with the row's id; None means ``id`` where there is one, else generated ids; "" means
+    generated ids.
     ``max_chars``: longer texts are dropped as ``too_long``.
     """
 
@@ -80,6 +85,10 @@ class RowRules(Settings):
     def paths(self) -> list[str]:
         """``path`` as the list it always is after validation."""
         return [self.path] if isinstance(self.path, str) else self.path
+
+    def id_among(self, names: Sequence[str]) -> str | None:
+        """The column with the ids in a file with columns of these names; None if ids are generated."""
+        return (self.id or None) if self.id is not None else "id" if "id" in names else None
 
     @property
     def extra_fields(self) -> tuple[str, ...]:
@@ -171,9 +180,9 @@ def layout(spec: RowRules, path: str) -> Layout:
             f"{path}: {form} has no column '{extra[0]}': leave out `domain` and `score` (without a domain, the file is "
             "the domain), or write TSV, JSON lines or Parquet"
         )
-    elif form in ("text", "gettext") and spec.id is not None:
+    elif form in ("text", "gettext") and spec.id:
         raise UsageError(f"{path}: {form} has no column '{spec.id}' for ids: leave out `id`, ids are generated")
-    elif form == "tmx" and spec.id not in (None, "tuid"):
+    elif form == "tmx" and spec.id not in (None, "", "tuid"):
         raise UsageError(f"{path}: the only id in TMX is `tuid`: set id: tuid or leave it out")
     if form == "text" and spec.columns is not None:
         raise UsageError(f"{path}: plain text has no columns: set format: tsv, or leave out `columns`")
@@ -218,7 +227,7 @@ def _fields(spec: RowRules, form: Format, path: str) -> tuple[str, ...]:
 def _check_columns(spec: RowRules, fields: tuple[str, ...], path: str) -> None:
     if spec.columns is None:
         raise UsageError(f"{path}: declare the columns of the TSV in their order, for example columns: [id, text]")
-    for name in (*fields, *([spec.id] if spec.id is not None else [])):
+    for name in (*fields, *([spec.id] if spec.id else [])):
         if name not in spec.columns:
             declared = ", ".join(spec.columns)
             raise UsageError(f"{path}: no column '{name}' is declared; declared: {declared}: correct the name")

@@ -1,138 +1,140 @@
-"""Rows of a corpus as Arrow tables: what `read_file` yields, for text and TSV without a Python object a row.
+"""Rows as Arrow tables, the form in which all readers hand them on, and the rules of a row over whole columns.
 
-Blocks of lines are cut by kernels. Whatever is unusual (a line of another width, a row without an id, invalid UTF-8, a
-line beyond all length, another format) goes through the readers row by row, so that rows and errors are theirs.
+`make_row` and `dropped` are the reference of `judged`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mining.corpus.cells import cut, find_cells, inspect, strings
-from mining.corpus.compression import Digest
-from mining.corpus.delimited import TsvReader
-from mining.corpus.lines import Line, read_blocks, split_lines
-from mining.corpus.reader import read_file
-from mining.corpus.rows import BLANK, PREVIEW_CHARS, TOO_LONG, Row, row_blocks
-from mining.corpus.spec import CorpusSpec, InputFile, layout
-from mining.corpus.text import line_rows
+from mining.corpus.cells import cut, inspect, string_buffers, strings
+from mining.corpus.rows import BLANK, LONGEST_TEXT, PREVIEW_CHARS, TOO_LONG, Row, row_blocks
+from mining.corpus.spec import BitextSpec, RowRules
 
-#: The fields of `Row`, the text alone for its texts.
-ROWS_SCHEMA = pa.schema(
-    [("id", pa.string()), ("text", pa.string()), ("file", pa.string()), ("line", pa.int64()), ("reason", pa.string())]
-)
 #: Rows turned into Arrow at a time: Python strings cost several times their text.
 _BLOCK_ROWS, _BLOCK_CHARS = 8192, 4_000_000
 _REASONS = pa.array([BLANK, TOO_LONG], pa.string())
+_FIXED = [("file", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("replaced", pa.bool_())]
 
 
-def read_tables(spec: CorpusSpec, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
-    """The rows of one file of `spec` as tables of `ROWS_SCHEMA` (n rows each), in constant memory.
+class TextColumn(NamedTuple):
+    """The texts of n rows: bounds (n,) int64 in `data`, uint8, which is UTF-8 between them. Bounds are changed."""
 
-    Rows, their order and the errors are those of `mining.corpus.read_file`. After the last table `digest` has been
-    given the file's bytes as they lie on disk: with `new_digest` it is the `file_hash` of what was read.
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, texts: pa.Array) -> TextColumn:
+        """Those of an Arrow array of strings, none of them null."""
+        data, offsets = string_buffers(texts)
+        return cls(data, offsets[:-1].copy(), offsets[1:].copy())
+
+
+def judged(
+    columns: Sequence[TextColumn], max_chars: int, faulty: NDArray[np.bool_] | None = None
+) -> tuple[list[pa.Array], pa.Array]:
+    """The texts of each column and the reasons of the rows, as `make_row` gives them; the texts are less than 2 GiB.
+
+    Rows that are `faulty`, (n,) bool, come as `dropped` gives them, with the reason ``too_long``.
     """
-    shape = layout(spec, file.path)
-    # A name with bytes that are no UTF-8 is left to the rows, and so is what becomes of it.
-    by_lines = shape.format in ("text", "tsv") and file.name.isprintable()
-    if not by_lines:
-        for rows in row_blocks(read_file(spec, file, digest), _BLOCK_ROWS, _BLOCK_CHARS):
-            yield rows_table(rows)
-        return
-    reader = _TsvTables(spec, file) if shape.format == "tsv" else _TextTables(spec, file)
-    for first, block in read_blocks(file.path, spec.invalid_utf8, spec.max_chars, digest=digest):
-        if isinstance(block, bytes):
-            yield reader.table(first, block)
-        else:
-            for rows in row_blocks(reader.rows(first, block), _BLOCK_ROWS, _BLOCK_CHARS):
-                yield rows_table(rows)
+    facts = [inspect(*column) for column in columns]
+    long = np.any([chars > min(max_chars, LONGEST_TEXT) for chars, _ in facts], axis=0)
+    if faulty is not None:
+        long |= faulty
+    blank = np.any([empty for _, empty in facts], axis=0)
+    if (shortened := np.flatnonzero(long)).size:
+        for column, (chars, _) in zip(columns, facts, strict=True):
+            cut((*column, chars), shortened, PREVIEW_CHARS)
+    texts = [strings(*column) for column in columns]
+    if not (long.any() or blank.any()):
+        return texts, pa.nulls(len(blank), pa.string())
+    return texts, _REASONS.take(pa.array(np.where(long, 1, 0), mask=~(long | blank)))
 
 
-def rows_table(rows: list[Row]) -> pa.Table:
-    """Rows of one text each as a table."""
-    columns = [
-        [row.id for row in rows],
-        [row.texts[0] for row in rows],
-        [row.file for row in rows],
-        [row.line for row in rows],
-        [row.reason for row in rows],
-    ]
-    return pa.table(columns, schema=ROWS_SCHEMA)
+class TableForm:
+    """The columns of the tables of a corpus or bitext: those of `Row`, each text and each further value alone.
+
+    ``id``; ``text``, for a bitext ``source`` and ``target``; ``file``, ``line``, ``reason`` and ``replaced``;
+    ``domain`` and ``score`` where the spec names them, null in a row too faulty to tell. A table has rows of one file.
+    """
+
+    def __init__(self, spec: RowRules) -> None:
+        pairs = isinstance(spec, BitextSpec)
+        self.texts = ("source", "target") if pairs else ("text",)
+        wanted = {"domain": spec.domain, "score": spec.score} if isinstance(spec, BitextSpec) else {}
+        self.extra = tuple(role for role, name in wanted.items() if name is not None)
+        strings_ = [[(name, pa.string()) for name in names] for names in (("id", *self.texts), self.extra)]
+        self.schema = pa.schema([*strings_[0], *_FIXED, *strings_[1]])
+
+    def table(self, rows: Sequence[Row]) -> pa.Table:
+        """Rows of one file as a table."""
+        columns: list[Any] = [[row.id for row in rows]]
+        columns += [[row.texts[side] for row in rows] for side in range(len(self.texts))]
+        columns += [[getattr(row, name) for row in rows] for name, _ in _FIXED]
+        columns += [[row.extra[i] if row.extra else None for row in rows] for i in range(len(self.extra))]
+        return pa.table(columns, schema=self.schema)
+
+    def tables(self, rows: Iterable[Row]) -> Iterator[pa.Table]:
+        """Rows of one file as tables, in constant memory."""
+        return map(self.table, row_blocks(rows, _BLOCK_ROWS, _BLOCK_CHARS))
+
+    def of_columns(
+        self,
+        name: str,
+        lines: NDArray[np.int64],
+        texts: Sequence[pa.Array],
+        reasons: pa.Array,
+        ids: pa.Array | None = None,
+        extra: Sequence[pa.Array] = (),
+        replaced: pa.Array | None = None,
+    ) -> pa.Table:
+        """A table of the rows in those `lines` of the file `name`; ids are generated if there are none."""
+        numbers = pa.array(lines)
+        if ids is None:
+            ids = pc.binary_join_element_wise(name, numbers.cast(pa.string()), ":")
+        file = pa.repeat(pa.scalar(name), len(lines))
+        replaced = pa.repeat(pa.scalar(False), len(lines)) if replaced is None else replaced
+        return pa.table([ids, *texts, file, numbers, reasons, replaced, *extra], schema=self.schema)
+
+    def rows(self, table: pa.Table) -> Iterator[Row]:
+        """The rows of a table."""
+        if not len(table):
+            return iter(())
+        ids, lines, replaced = (table.column(name).to_pylist() for name in ("id", "line", "replaced"))
+        texts = zip(*(table.column(name).to_pylist() for name in self.texts), strict=True)
+        reasons = table.column("reason")
+        reason = repeat(None) if reasons.null_count == len(table) else reasons.to_pylist()
+        extra: Iterable[tuple[str, ...]] = repeat(())
+        if self.extra:
+            values = zip(*(table.column(name).to_pylist() for name in self.extra), strict=True)
+            extra = (value if None not in value else () for value in values)
+        file = repeat(table.column("file")[0].as_py())
+        return map(Row, ids, texts, file, lines, reason, extra, replaced)
 
 
-class _Cut:
-    """One column of texts of a block: bounds, characters and reasons of its rows."""
+def table_blocks(tables: Iterable[pa.Table], max_rows: int, max_bytes: int) -> Iterator[pa.Table]:
+    """The rows of tables of one schema in blocks bounded in rows and (but for one row) in bytes of their ``text``.
 
-    def __init__(self, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
-        self.data, self.starts, self.stops = data, np.ascontiguousarray(starts), np.array(stops)
-
-    def judged(self, max_chars: int, preview_blank: bool) -> tuple[pa.Array, pa.Array]:
-        """Texts (previews of those that are dropped for good) and reasons, as `make_row` and `dropped` give them."""
-        chars, blank = inspect(self.data, self.starts, self.stops)
-        long = chars > max_chars
-        shortened = np.flatnonzero(long | blank if preview_blank else long)
-        if len(shortened):
-            cut((self.data, self.starts, self.stops, chars), shortened, PREVIEW_CHARS)
-        texts = strings(self.data, self.starts, self.stops)
-        if not (long.any() or blank.any()):
-            return texts, pa.nulls(len(texts), pa.string())
-        reasons = pa.array(np.where(long, 1, 0), mask=~(long | blank))
-        return texts, _REASONS.take(reasons)
-
-
-def _table(name: str, lines: NDArray[np.int64], ids: pa.Array | None, texts: pa.Array, reasons: pa.Array) -> pa.Table:
-    numbers = pa.array(lines)
-    if ids is None:
-        ids = pc.binary_join_element_wise(name, numbers.cast(pa.string()), ":")
-    columns = [ids, texts, pa.repeat(pa.scalar(name, pa.string()), len(texts)), numbers, reasons]
-    return pa.table(columns, schema=ROWS_SCHEMA)
-
-
-class _TextTables:
-    """Plain text: a line is a row."""
-
-    def __init__(self, spec: CorpusSpec, file: InputFile) -> None:
-        self.name, self.max_chars = file.name, spec.max_chars
-
-    def rows(self, first: int, lines: list[Line]) -> Iterator[Row]:
-        """Row by row."""
-        return line_rows(self.name, self.max_chars, first, lines)
-
-    def table(self, first: int, block: bytes) -> pa.Table:
-        """A block of valid UTF-8."""
-        cells = find_cells(block, 1, separator=-1)
-        texts = _Cut(cells.data, cells.starts[:, 0], cells.stops[:, 0]).judged(self.max_chars, preview_blank=True)
-        return _table(self.name, np.arange(first, first + len(cells.tabs)), None, *texts)
-
-
-class _TsvTables:
-    """TSV with declared columns."""
-
-    def __init__(self, spec: CorpusSpec, file: InputFile) -> None:
-        self.reader = TsvReader(spec, file, layout(spec, file.path))
-        self.name, self.max_chars = file.name, spec.max_chars
-        self.rows: Callable[[int, list[Line]], Iterator[Row]] = self.reader.rows
-
-    def table(self, first: int, block: bytes) -> pa.Table:
-        """A block of valid UTF-8; its unusual lines go through the reader of rows."""
-        cells = find_cells(block, len(self.reader.columns))
-        usual, id_place, text_place = cells.whole, self.reader.id_place, self.reader.text_places[0]
-        if id_place is not None:
-            usual &= ~inspect(cells.data, cells.starts[:, id_place].copy(), cells.stops[:, id_place].copy())[1]
-        chosen = np.flatnonzero(usual)
-        starts, stops = cells.starts[chosen], cells.stops[chosen]
-        ids = None if id_place is None else strings(cells.data, starts[:, id_place], stops[:, id_place])
-        texts = _Cut(cells.data, starts[:, text_place], stops[:, text_place]).judged(self.max_chars, False)
-        table = _table(self.name, first + chosen, ids, *texts)
-        return table if len(chosen) == len(usual) else self._with_unusual(table, first, block, np.flatnonzero(~usual))
-
-    def _with_unusual(self, table: pa.Table, first: int, block: bytes, unusual: NDArray[np.int64]) -> pa.Table:
-        lines = split_lines(block)
-        rows = [row for i in unusual.tolist() for row in self.reader.rows(first + i, [lines[i]])]
-        both = pa.concat_tables([table, rows_table(rows)])
-        return both.take(pa.array(np.argsort(both.column("line").to_numpy())))
+    Where the blocks end does not depend on where the tables do.
+    """
+    held: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        while len(table):
+            ends = np.cumsum(pc.binary_length(table.column("text")).to_numpy()) + size
+            count = min(max_rows - rows, int(np.searchsorted(ends, max_bytes)) + 1, len(table))
+            held.append(table.slice(0, count))
+            rows, size, table = rows + count, int(ends[count - 1]), table.slice(count)
+            if rows == max_rows or size >= max_bytes:
+                yield pa.concat_tables(held)
+                held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_tables(held)

@@ -45,18 +45,19 @@ def read_tmx(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | N
 def _row(spec: RowRules, file: InputFile, number: int, unit: Unit) -> Row:
     generated = generated_id(file.name, number)
     tuid, texts = unit
-    if _marks(spec) and _is_marked("".join((tuid, *texts))):
+    replaced = _marks(spec) and _is_marked("".join((tuid if spec.id else "", *texts)))
+    if replaced:
         reason = _reason(spec, unit)
         tuid, texts = _cleaned(tuid), tuple(map(_cleaned, texts))
         if reason:
             own = tuid if spec.id and tuid.strip() and tuid == unit.tuid else generated
             return dropped(own, texts, file.name, number, reason)
-    if spec.id is None:
-        return make_row(generated, texts, file.name, number, spec.max_chars)
+    if not spec.id:
+        return make_row(generated, texts, file.name, number, spec.max_chars)._replace(replaced=replaced)
     if not tuid.strip():
         problem = "the translation unit has no tuid: give it one, leave out `id`"
         return bad_row(spec, file.path, file.name, number, texts, problem, "unit")
-    return make_row(tuid, texts, file.name, number, spec.max_chars)
+    return make_row(tuid, texts, file.name, number, spec.max_chars)._replace(replaced=replaced)
 
 
 def _marks(spec: RowRules) -> bool:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
-from mining.corpus import CorpusSpec, Row, list_inputs, read_rows, row_blocks
+from mining.corpus import CorpusSpec, list_inputs, read_corpus
+from mining.corpus.tables import table_blocks
 from mining.encoder.base import Encoder
 from mining.encoder.load import load_encoder
 from mining.encoder.stored import TableType
@@ -19,8 +23,8 @@ from mining.errors import InputError, UsageError
 from mining.settings import Settings
 
 BLOCK_ROWS = 8192
-BLOCK_CHARS = 8_000_000
-"""A block of rows ends at so many characters even when it has few rows."""
+BLOCK_BYTES = 8_000_000
+"""A block of rows ends at so many bytes of text even when it has few rows."""
 NO_PIECES = "no_pieces"
 
 
@@ -50,6 +54,8 @@ class Encoded(NamedTuple):
 
     written: Written
     reasons: dict[str, int]
+    replaced: int
+    """rows with bytes that were no UTF-8"""
     words: WordStatistics | None
     """how often a word had been met before; None for a model that is not applied word by word"""
 
@@ -65,7 +71,6 @@ def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = 
     if target.resolve() in {Path(file.path).resolve() for file in list_inputs(config.input)}:
         raise UsageError(f"{target}: is the input as well: name another output")
     check_target(target, config.dtype)
-    list_inputs(config.input)
     encoder = load_encoder(
         config.model,
         config.device,
@@ -74,29 +79,36 @@ def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = 
         language=config.language,
         word_memory=config.word_memory << 20,
     )
-    reasons: Counter[str] = Counter()
-    blocks = _encoded(encoder, read_rows(config.input), config.threads, reasons)
+    tally = _Tally()
+    blocks = _encoded(encoder, read_corpus(config.input), config.threads, tally)
     written = write_vectors(
         target,
-        _watched(blocks, config, reasons, advance),
+        _watched(blocks, config, tally, advance),
         dim=encoder.dim,
         model_hash=encoder.hash,
         dtype=config.dtype,
     )
-    return Encoded(written, dict(sorted(reasons.items())), encoder.statistics)
+    return Encoded(written, dict(sorted(tally.reasons.items())), tally.replaced, encoder.statistics)
 
 
-def _encoded(encoder: Encoder, rows: Iterable[Row], threads: int, reasons: Counter[str]) -> Iterator[Block]:
-    for block in row_blocks(rows, BLOCK_ROWS, BLOCK_CHARS):
-        vectors, valid = encoder.encode(["" if row.reason else row.texts[0] for row in block], threads)
-        for row, usable in zip(block, valid, strict=True):
-            if not usable:
-                reasons[row.reason or NO_PIECES] += 1
-        yield [row.id for row in block], vectors, valid
+@dataclass
+class _Tally:
+    reasons: Counter[str] = field(default_factory=Counter)
+    replaced: int = 0
+
+
+def _encoded(encoder: Encoder, tables: Iterable[pa.Table], threads: int, tally: _Tally) -> Iterator[Block]:
+    for table in table_blocks(tables, BLOCK_ROWS, BLOCK_BYTES):
+        block = table.combine_chunks()
+        texts, reasons = block.column("text").chunk(0), block.column("reason").chunk(0)
+        vectors, valid = encoder.encode(pc.if_else(reasons.is_null(), texts, ""), threads)
+        tally.reasons.update(reasons.fill_null(NO_PIECES).filter(pa.array(~valid)).to_pylist())
+        tally.replaced += block.column("replaced").to_numpy().sum()
+        yield block.column("id").chunk(0), vectors, valid
 
 
 def _watched(
-    blocks: Iterable[Block], config: EncodeConfig, reasons: Counter[str], advance: Callable[[int], None] | None
+    blocks: Iterable[Block], config: EncodeConfig, tally: _Tally, advance: Callable[[int], None] | None
 ) -> Iterator[Block]:
     """Pass the blocks on; an input without a single usable row is an error before the file gets its name."""
     rows = usable = 0
@@ -110,5 +122,5 @@ def _watched(
     if not rows:
         raise InputError(f"{name}: not a single row in it, nothing to encode")
     if not usable:
-        why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.reasons.items()))
         raise InputError(f"{name}: none of its {rows} rows can be encoded ({why}); check format, columns and text")

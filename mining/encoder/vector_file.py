@@ -26,8 +26,8 @@ FORMAT_VERSION = 2
 METADATA_KEY = b"bitext_vectors"
 DTYPES = ("float32", "float16")
 _FACTS = ("format_version", "rows", "dim", "dtype", "normalised", "model_hash")
-Block = tuple[Sequence[str], np.ndarray, np.ndarray]
-"""Ids, (n, dim) float32 unit rows, (n,) bool validity of some consecutive rows."""
+Block = tuple[Sequence[str] | pa.Array, np.ndarray, np.ndarray]
+"""Ids (Python or Arrow strings), (n, dim) float32 unit rows, (n,) bool validity of some consecutive rows."""
 
 
 class Vectors(NamedTuple):
@@ -112,6 +112,10 @@ def _checked(blocks: Iterable[Block], dim: int, dtype: str) -> Iterator[Block]:
         yield ids, np.ascontiguousarray(vectors, dtype=dtype), np.ascontiguousarray(valid, dtype=bool)
 
 
+def _strings(ids: Sequence[str] | pa.Array) -> pa.Array:
+    return ids if isinstance(ids, pa.Array) else pa.array(ids, pa.string())
+
+
 def _facts(rows: int, dim: int, dtype: str, model_hash: str) -> dict[str, Any]:
     values = (FORMAT_VERSION, rows, dim, dtype, True, model_hash)
     return dict(zip(_FACTS, values, strict=True))
@@ -149,7 +153,7 @@ def _write_npy(path: Path, blocks: Iterator[Block], dim: int, model_hash: str, d
             _write_header(file, 0, dim, dtype)
             for ids, vectors, valid in blocks:
                 file.write(vectors.data)
-                writer.write_batch(pa.record_batch([pa.array(ids, pa.string()), pa.array(valid)], schema=schema))
+                writer.write_batch(pa.record_batch([_strings(ids), pa.array(valid)], schema=schema))
                 rows += len(ids)
                 valid_rows += int(valid.sum())
             _write_header(file, rows, dim, dtype)
@@ -170,7 +174,7 @@ def _write_parquet(path: Path, blocks: Iterator[Block], dim: int, model_hash: st
         with pq.ParquetWriter(temporary, schema, **options) as writer:
             for ids, vectors, valid in blocks:
                 flat = pa.array(vectors.reshape(-1), vector_type.value_type)
-                columns = [pa.array(ids, pa.string()), pa.FixedSizeListArray.from_arrays(flat, dim), pa.array(valid)]
+                columns = [_strings(ids), pa.FixedSizeListArray.from_arrays(flat, dim), pa.array(valid)]
                 writer.write_batch(pa.record_batch(columns, schema=schema))
                 rows += len(ids)
                 valid_rows += int(valid.sum())

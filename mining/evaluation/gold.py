@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from mining.corpus.cells import find_cells, strings
 from mining.corpus.compression import Digest
-from mining.corpus.lines import FaultyLine, Line, read_blocks, split_lines
+from mining.corpus.lines import FaultyLine, Line, read_blocks, split_cells, split_lines
 from mining.errors import InputError, UsageError
 from mining.evaluation.ids import IdIndex
 
@@ -142,9 +143,9 @@ class _Reader:
                 raise InputError(
                     f"{self.path}, line {line}: {text.reason.replace('_', ' ')} in a gold file: save it as UTF-8 ids"
                 )
-            if not text:
+            fields = split_cells(text)
+            if fields == [""]:
                 continue
-            fields = text.split("\t")
             self.width = self.width or len(fields)
             if len(fields) not in (2, 3) or len(fields) != self.width or "" in fields:
                 raise InputError(f"{self.path}, line {line}: {_fault(fields, self.width)}")
@@ -156,7 +157,7 @@ _TEXT = pa.large_string()
 
 def _first_width(block: bytes) -> int:
     """The columns of the first line that is not blank, 0 if all are."""
-    line = next((line for line in block.split(b"\n") if line.removesuffix(b"\r")), None)
+    line = next((line for line in block.split(b"\n") if line.replace(codecs.BOM_UTF8, b"").removesuffix(b"\r")), None)
     return 0 if line is None else line.count(b"\t") + 1
 
 

@@ -238,7 +238,7 @@ def read_sts(path: str | Path) -> StsSet:
     Only ``\n`` ends a line; lines with nothing in them are passed over. Raises InputError with file and line for
     another number of columns, a judgement that is no finite number or invalid UTF-8, and when there is no pair.
     """
-    from mining.corpus.lines import FaultyLine, numbered_lines
+    from mining.corpus.lines import FaultyLine, numbered_lines, split_cells
 
     path = Path(path)
     gold: list[float] = []
@@ -249,7 +249,7 @@ def read_sts(path: str | Path) -> StsSet:
             raise InputError(f"{path}, line {number}: {line.reason.replace('_', ' ')}: correct or remove the line")
         if not line:
             continue
-        cells = line.split("\t")
+        cells = split_cells(line)
         if len(cells) != 3:
             count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
             raise InputError(f"{path}, line {number}: {count}: each line holds gold, tab, sentence, tab, sentence")

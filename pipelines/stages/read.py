@@ -14,14 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mining.corpus import CorpusSpec, InputFile, new_digest
+from mining.corpus import CorpusSpec, InputFile, new_digest, read_tables
 from mining.corpus.dedup import key_order
 from mining.corpus.keys import id_keys, text_keys
-from mining.corpus.tables import ROWS_SCHEMA, read_tables
 from mining.errors import InputError
 from mining.pairs import write_parquet
 from pipelines.artefacts import Outputs, Step
 
+#: What is kept of a row.
+_ROWS = [
+    ("id", pa.string()),
+    ("text", pa.string()),
+    ("file", pa.string()),
+    ("line", pa.int64()),
+    ("reason", pa.string()),
+]
+ROWS_SCHEMA = pa.schema(_ROWS)
 #: A key as two numbers, so that a bucket of keys is a range of the first, and the place of its row in the chunk.
 KEY = np.dtype([("high", ">u8"), ("low", ">u8"), ("position", "<i8")])
 
@@ -49,7 +57,7 @@ class _Chunk:
     def take(self, table: pa.Table) -> int:
         """Add the first rows of a table until the chunk is full; returns how many that are. An empty chunk takes at
         least one."""
-        before = np.cumsum(pc.utf8_length(table.column("text")).to_numpy())
+        before = np.cumsum(pc.binary_length(table.column("text")).to_numpy())
         before = np.concatenate(([0], before)) + self.bytes
         count = min(self.limits[0] - self.rows, int(np.searchsorted(before[:-1], self.limits[1])))
         if count > 0:
@@ -66,7 +74,7 @@ class _Chunk:
         self.id_keys.append(id_keys(table.column("id").chunk(0), self.threads))
         if len(usable) < len(table):
             self.reasons.update(table.column("reason").drop_null().to_pylist())
-        self.tables.append(table)
+        self.tables.append(table.select(ROWS_SCHEMA.names))
         self.rows, self.bytes = self.rows + len(table), size
 
     def write(self, outputs: Outputs, name: str) -> dict[str, Any]:
@@ -93,6 +101,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
     limits = step.params["rows"], step.params["bytes"], step.execution.get("threads", 1)
     chunks: list[dict[str, Any]] = []
     reasons: Counter[str] = Counter()
+    replaced = 0
     chunk = _Chunk(*limits)
 
     def close() -> None:
@@ -100,6 +109,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
         reasons.update(chunk.reasons)
 
     for table in read_tables(spec, file, digest):
+        replaced += pc.sum(table.column("replaced")).as_py() or 0
         while len(table):
             taken = chunk.take(table)
             if taken == 0:
@@ -110,4 +120,4 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
         raise InputError(f"{path}: changed while it was read: run the command again")
     if chunk.rows:
         close()
-    return {"chunks": chunks, "reasons": dict(sorted(reasons.items()))}
+    return {"chunks": chunks, "reasons": dict(sorted(reasons.items())), "replaced": replaced}

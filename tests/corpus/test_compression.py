@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mining.corpus import CorpusSpec, file_hash, list_inputs, new_digest
+from mining.corpus import CorpusSpec, file_hash, list_inputs, new_digest, read_tables
 from mining.corpus.compression import open_seekable, read_pieces
-from mining.corpus.tables import read_tables
 from mining.errors import InputError, UsageError
 
 EXTENSIONS = [".gz", ".bz2", ".xz", ".zst"]

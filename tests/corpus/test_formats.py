@@ -10,10 +10,11 @@ import polib
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mining.corpus import CorpusSpec, read_rows
+from mining.corpus.foreign import foreign
 from mining.errors import InputError
 
 TEXTS = ["one", "zwei Wörter", "три", "四\u2028四"]
@@ -118,7 +119,8 @@ def test_any_bytes_give_as_many_rows_as_lines(folder: Path, data: bytes):
     path.write_bytes(data)
     content = data.removeprefix(b"\xef\xbb\xbf")
     lines = content.split(b"\n")[: None if not content.endswith(b"\n") else -1] if content else []
+    assume(foreign(data) is None)
     for policy in ("replace", "skip"):
         assert len(_back(path, invalid_utf8=policy)) == len(lines)
-    expected = [line.decode("utf-8", "replace").removesuffix("\r") for line in lines]
+    expected = [line.decode("utf-8", "replace").removesuffix("\r").lstrip("\ufeff") for line in lines]
     assert _back(path, invalid_utf8="replace") == expected

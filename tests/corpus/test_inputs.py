@@ -122,3 +122,18 @@ def test_file_hash_is_that_of_the_raw_bytes(write):
     assert file_hash(path) == hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
     with pytest.raises(UsageError, match="nowhere: cannot be read"):
         file_hash("nowhere")
+
+
+def test_names_that_are_no_utf8_or_hold_controls_are_escaped_in_ids(write, read):
+    odd = write("d/caf\udce9.txt", "a\n")
+    write("d/n\new\x1b.txt", "b\n")
+    rows = read(odd)
+    assert [(row.id, row.file) for row in rows] == [("caf\\xe9.txt:1", "caf\\xe9.txt")]
+    found = [row.id for row in read(str(Path(odd).parent / "*.txt"))]
+    assert found == ["caf\\xe9.txt:1", "n\\new\\x1b.txt:1"]
+    "".join(found).encode("utf-8")
+
+
+def test_the_name_of_an_aligned_file_is_escaped_too(write, read):
+    paths = [write("a\udcff.txt", "a\n"), write("b.txt", "b\n")]
+    assert read(paths, bitext=True)[0].id == "a\\xff.txt:1"

@@ -35,7 +35,16 @@ def test_named_fields(write, read):
         ('{"text": "a"}', "field 'id' holds no id"),
         ('{"id": "", "text": "a"}', "field 'id' holds no id"),
         ('{"id": true, "text": "a"}', "field 'id' holds no id"),
+        ('{"id": null, "text": "a"}', "field 'id' holds no id .*set id: '' for generated ids"),
+        ('{"id": 1.0, "text": "a"}', "field 'id' holds no id"),
+        ('{"id": NaN, "text": "a"}', "field 'id' holds no id"),
+        ('{"id": ["1"], "text": "a"}', "field 'id' holds no id"),
+        ('{"id": "1", "text": {"en": "a", "de": "b"}}', r"field 'text' is an object.*name one of text\.en, text\.de"),
+        ('{"id": "1", "text": {}}', "field 'text' is an object.*name another field"),
+        ('{"id": "1", "text": "a", "text": "b"}', "field 'text' stands twice"),
+        ('{"id": "1", "text": "a", "id": "2"}', "field 'id' stands twice"),
         ("[" * 200_000, "JSON"),
+        ('{"text":' * 200_000, "JSON"),
         ('{"id": ' + "9" * 5000 + ', "text": "a"}', "JSON"),
     ],
 )
@@ -48,6 +57,32 @@ def test_bad_rows(write, read, line, problem):
     assert len(row.texts[0]) <= 200
 
 
+def test_ids_are_generated_where_that_is_asked_for(write, read):
+    path = write("a.jsonl", '{"id": 1.5, "text": "a"}\n{"id": null, "text": "b"}\n')
+    assert [row.id for row in read(path, id="")] == ["a.jsonl:1", "a.jsonl:2"]
+
+
+def test_fields_that_stand_twice_elsewhere_are_no_fault(write, texts):
+    line = '{"x": 1, "x": 2, "text": "a", "note": "text", "inner": {"text": "b"}}\n'
+    assert texts(write("a.jsonl", line + '{"text": "text"}\n')) == ["a", "text"]
+
+
+def test_fields_of_inner_objects_by_dotted_names(write, read):
+    lines = [
+        '{"t": {"en": "one", "de": "eins"}, "m": {"id": 4}}',
+        '{"t.en": "two", "t": {"en": "x", "de": "zwei"}, "m": {"id": 5}}',
+    ]
+    rows = read(write("a.jsonl", "\n".join(lines)), source="t.en", target="t.de", id="m.id")
+    assert [(row.id, row.texts) for row in rows] == [("4", ("one", "eins")), ("5", ("two", "zwei"))]
+    for line in ('{"t": {"de": "x"}}', '{"t": null}', '{"t": "en"}'):
+        with pytest.raises(InputError, match=r"no field 't\.en'"):
+            read(write("b.jsonl", line), text="t.en")
+
+
+def test_long_integers_as_ids(write, read):
+    assert read(write("a.jsonl", '{"id": 1' + "0" * 40 + ', "text": "a"}'))[0].id == "1" + "0" * 40
+
+
 def test_blank_lines_and_blank_texts(write, read):
     rows = read(write("a.jsonl", '{"id": "0", "text": " "}\n\n  \n'))
     assert [(row.id, row.reason) for row in rows] == [("0", "blank"), ("a.jsonl:2", "blank"), ("a.jsonl:3", "blank")]
@@ -57,7 +92,7 @@ def test_invalid_utf8(write, read):
     path = write("a.jsonl", b'{"id": "0", "text": "a\xff"}\n')
     with pytest.raises(InputError, match="line 1: invalid UTF-8"):
         read(path)
-    assert read(path, invalid_utf8="replace") == [Row("0", ("a\ufffd",), "a.jsonl", 1, None)]
+    assert read(path, invalid_utf8="replace") == [Row("0", ("a\ufffd",), "a.jsonl", 1, None, replaced=True)]
     assert read(path, invalid_utf8="skip")[0].reason == "invalid_utf8"
 
 
@@ -71,6 +106,8 @@ def test_lone_surrogates_follow_the_policy(write, read, escape):
     assert "\ufffd" in replaced.texts[0]
     (skipped,) = read(path, invalid_utf8="skip")
     assert (skipped.id, skipped.reason) == ("0", "invalid_utf8")
+    assert replaced.replaced
+    assert not skipped.replaced
     for row in (replaced, skipped):
         row.texts[0].encode("utf-8")
 

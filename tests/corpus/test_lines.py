@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import tracemalloc
 
 import pytest
+import zstandard
 
 from mining.corpus import CorpusSpec, Row, read_rows
 from mining.corpus.compression import PLAIN_PIECE
+from mining.corpus.foreign import HEAD, foreign
 from mining.corpus.lines import MIN_LINE_LIMIT
 from mining.errors import InputError
 
@@ -21,8 +26,32 @@ def test_one_trailing_carriage_return_is_stripped(write, texts):
     assert texts(write("a.txt", "a\r\nb\r\r\nc\r")) == ["a", "b\r", "c"]
 
 
-def test_byte_order_mark_at_the_start_is_removed(write, texts):
-    assert texts(write("a.txt", "\ufeffa\n\ufeffb\n")) == ["a", "\ufeffb"]
+@pytest.mark.parametrize("extension", ["", ".gz", ".zst"])
+def test_byte_order_marks_at_the_start_of_lines_are_removed(write, texts, extension):
+    lines = "\ufeffa\n\ufeff\ufeffb\r\nc\ufeffd\n\ufeff\n \ufeffe\n"
+    assert texts(write(f"a.txt{extension}", lines)) == ["a", "b", "c\ufeffd", "", " \ufeffe"]
+
+
+def test_byte_order_marks_at_the_start_of_cells_are_removed(write, read):
+    path = write("a.tsv", "\ufeff1\t\ufeffa\n2\tb\ufeff\n\ufeff\ufeff3\t\ufeff\n")
+    rows = read(path, columns=["id", "text"])
+    assert [(row.id, row.texts[0], row.reason) for row in rows] == [
+        ("1", "a", None),
+        ("2", "b\ufeff", None),
+        ("3", "", "blank"),
+    ]
+
+
+def test_byte_order_marks_at_the_start_of_lines_of_json(write, read):
+    path = write("a.jsonl", '\ufeff{"id": 1, "text": "\ufeffa"}\n\ufeff{"id": 2, "text": "b"}\n\ufeff\n')
+    assert [(row.id, row.texts[0]) for row in read(path)] == [("1", "\ufeffa"), ("2", "b"), ("a.jsonl:3", "")]
+
+
+def test_byte_order_marks_are_removed_beside_faulty_lines(write, read):
+    path = write("a.txt", b"\xef\xbb\xbfa\n\xef\xbb\xbfb\xff\n\xef\xbb\xbfc\n")
+    for policy, second in (("replace", None), ("skip", "invalid_utf8")):
+        rows = read(path, invalid_utf8=policy)
+        assert [(row.texts[0], row.reason) for row in rows] == [("a", None), ("b\ufffd", second), ("c", None)]
 
 
 def test_file_of_only_a_byte_order_mark_has_no_rows(write, read):
@@ -60,10 +89,57 @@ def test_invalid_utf8_strict_far_into_the_file(write, read):
         read(path)
 
 
-def test_utf16_is_recognised_in_the_message(write, read):
-    path = write("a.txt", "a\nb".encode("utf-16"))
-    with pytest.raises(InputError, match=r"line 1: invalid UTF-8 \(it looks like UTF-16"):
-        read(path)
+WIDE = ["UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"]
+LANGUAGES = ["The house.\nI like tea.\n", "one line, no end", "Ein Häuschen.\nGrüße!", "Дом стар.\nЯ пью чай.\n"]
+LANGUAGES += [
+    "ผมชอบชา\nบ้านเก่า\n",
+    "這房子很舊。\n我喜歡茶。\n",
+    "\n\nlate\n",
+    "घर पुराना है।\nमुझे चाय पसंद है।\n",
+    "これはペンです。\n",
+    "The house.\r\nI like tea.\r\n",
+]
+
+
+@pytest.mark.parametrize("text", LANGUAGES)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("encoding", WIDE)
+def test_utf16_and_utf32_are_recognised(text, mark, encoding):
+    for data in ((mark + text).encode(encoding), (mark + text * 2000).encode(encoding)):
+        assert str(foreign(data[:HEAD])).startswith(f"it looks like {encoding}: convert it")
+        assert foreign((text * 2000).encode()[:HEAD]) is None
+
+
+@pytest.mark.parametrize("encoding", WIDE)
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.jsonl", "a.txt.gz"])
+def test_utf16_and_utf32_are_errors_whatever_the_policy(write, read, encoding, name):
+    path = write(name, "The house is old.\nI like tea.\n".encode(encoding))
+    rules = {"columns": ["text"] if name == "a.tsv" else None, "on_bad_row": "skip"}
+    for policy in ("strict", "replace", "skip"):
+        with pytest.raises(InputError, match=rf"{name}: it looks like {encoding}: convert it .*iconv -f {encoding}"):
+            read(path, invalid_utf8=policy, **rules)
+
+
+@pytest.mark.parametrize(
+    "data", [b"a\0b\nc\n", b"\0\n\0\0\n", b"one\0two\0three\0", b"ends\0\nso\0\ngoes on\0\n", b"c\0\n", b"\0"]
+)
+def test_a_nul_is_a_character_like_others(write, texts, data):
+    assert texts(write("a.txt", data)) == data.decode().removesuffix("\n").split("\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (gzip.compress(b"text"), r"gzip, not text: give its name the ending \.gz"),
+        (lzma.compress(b"text"), r"xz, not text: give its name the ending \.xz"),
+        (bz2.compress(b"text"), r"bzip2, not text: give its name the ending \.bz2"),
+        (zstandard.compress(b"text"), r"zstd, not text: give its name the ending \.zst"),
+        (b"PK\x03\x04\x14\0", "zip, not text: unpack it"),
+    ],
+)
+def test_packed_without_saying_so(write, read, data, what):
+    with pytest.raises(InputError, match=rf"a\.txt: it looks like {what}"):
+        read(write("a.txt", data), invalid_utf8="replace")
 
 
 def test_invalid_utf8_replace(write, texts):

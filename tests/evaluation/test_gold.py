@@ -35,6 +35,20 @@ def test_repeated_pairs_count_once(tmp_path: Path) -> None:
     assert (len(gold), gold.rows, gold.repeated) == (3, 4, 1)
 
 
+def test_byte_order_marks_at_the_start_of_lines_and_ids(tmp_path: Path) -> None:
+    joined = b"".join(line.encode("utf-8-sig") for line in ("s1\tt1\n", "\ufeff\n", "s2\tt2\r\n", "s3\t\ufefft3\n"))
+    for tail in (b"", b"s4\tt4\n\xef\xbb\xbf\xef\xbb\xbf"):
+        gold = read_gold(write(tmp_path / "a.gold", joined + tail))
+        assert (gold.source[:3], gold.target[:3]) == (["s1", "s2", "s3"], ["t1", "t2", "t3"])
+    rows = "\ufeff\n\ufeff\ufeff\ns1\tt1\n"
+    assert read_gold(write(tmp_path / "b.gold", rows.encode())).source == ["s1"]
+
+
+def test_utf16_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="it looks like UTF-16LE"):
+        read_gold(write(tmp_path / "a.gold", "s1\tt1\ns2\tt2\n".encode("utf-16-le")))
+
+
 def test_line_rules(tmp_path: Path) -> None:
     gold = read_gold(write(tmp_path / "a.gold", "\ufeffs1\tt1\r\n\ns\u20282\tt\x0b2\n".encode()))
     assert gold.source == ["s1", "s\u20282"]

@@ -18,9 +18,9 @@ from pipelines.artefacts import Outputs, Step
 from pipelines.stages import read
 
 
-def run(path: Path, folder: Path, rows: int, size: int) -> tuple[Step, dict[str, Any]]:
+def run(path: Path, folder: Path, rows: int, size: int, **rules: Any) -> tuple[Step, dict[str, Any]]:
     (file,) = list_inputs(CorpusSpec(path=str(path)))
-    params = {"spec": {"path": [file.name]}, "name": file.name, "rows": rows, "bytes": size}
+    params = {"spec": {"path": [file.name], **rules}, "name": file.name, "rows": rows, "bytes": size}
     step = Step(str(folder), "read", "source-00000", params, {file.path: file_hash(file.path)})
     outputs = Outputs(step)
     info = read.run(step, outputs)
@@ -31,7 +31,7 @@ def run(path: Path, folder: Path, rows: int, size: int) -> tuple[Step, dict[str,
 def chunks_one_by_one(path: Path, rows: int, size: int) -> list[list[Any]]:
     chunks: list[list[Any]] = [[]]
     for row in read_rows(CorpusSpec(path=str(path))):
-        if chunks[-1] and (len(chunks[-1]) >= rows or sum(len(r.texts[0]) for r in chunks[-1]) >= size):
+        if chunks[-1] and (len(chunks[-1]) >= rows or sum(len(r.texts[0].encode()) for r in chunks[-1]) >= size):
             chunks.append([])
         chunks[-1].append(row)
     return [chunk for chunk in chunks if chunk]
@@ -50,12 +50,27 @@ def test_chunks_are_those_of_single_rows(tmp_path: Path, rows: int, size: int) -
     assert [chunk["rows"] for chunk in info["chunks"]] == [len(chunk) for chunk in expected]
     assert info["reasons"] == {"blank": 12}
     for facts, chunk in zip(info["chunks"], expected, strict=True):
-        assert facts["bytes"] == sum(len(row.texts[0]) for row in chunk)
+        assert facts["bytes"] == sum(len(row.texts[0].encode()) for row in chunk)
         stored = pq.read_table(step.folder / f"{facts['name']}.parquet")
         assert stored.column("id").to_pylist() == [row.id for row in chunk]
         keys = np.load(step.folder / f"{facts['name']}.texts.npy")
         usable = {i: dedup_key(row.texts[0]) for i, row in enumerate(chunk) if row.reason is None}
         assert plain(keys) == sorted((key, i) for i, key in usable.items())
+
+
+def test_the_limit_of_a_chunk_counts_bytes_not_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("äöü\n" * 6, encoding="utf-8")
+    _, info = run(path, tmp_path / "run", 1000, 12)
+    assert [(chunk["rows"], chunk["bytes"]) for chunk in info["chunks"]] == [(2, 12)] * 3
+
+
+def test_rows_with_replaced_bytes_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\ntwo \xff\xff\nthree\n\xff\n")
+    step, info = run(path, tmp_path / "run", 2, 1000, invalid_utf8="replace")
+    assert info["replaced"] == 2
+    assert pq.read_schema(step.folder / "source-00000.00000.parquet").names == ["id", "text", "file", "line", "reason"]
 
 
 @given(st.lists(st.sampled_from("abcde"), max_size=40))
