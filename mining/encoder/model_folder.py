@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from mining.encoder.networks import AverageNetwork, Network, build_network
 from mining.encoder.pieces import PIECES_FILE
 from mining.encoder.stored import SCALES, TABLE_TYPES, StoredTable, check_type
+from mining.encoder.tensors import read_tensors
 from mining.encoder.units import Unit, load_unit
 from mining.errors import UsageError
+from mining.files import MOST_JSON, listed, parse_json, quoted, read_buffer, read_bytes, short
 
 __all__ = [
     "CONFIG_FILE",
@@ -36,7 +38,6 @@ FORMAT_VERSION = 2
 TABLE_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 _ENCODING_KEYS = ("format_version", "kind", "network", "units", "dim", "dtype", "shared")
-_HASH_CHUNK = 1 << 22
 SIDES = ("source", "target")
 """Names of two languages that are kept apart when they were not given any."""
 
@@ -56,8 +57,11 @@ def unit_files(config: Mapping[str, Any]) -> list[str]:
     return [name for described in config["units"] for name in described["files"]]
 
 
-def model_hash(folder: Path, config: Mapping[str, Any]) -> str:
-    """The name of a model: blake2b-128 over what decides its vectors: settings, tensors and the units' files."""
+def model_hash(config: Mapping[str, Any], files: Mapping[str, memoryview | bytes]) -> str:
+    """The name of a model: blake2b-128 over what decides its vectors: settings, tensors and the units' files.
+
+    `files`: by name the bytes that the model is made from, so that the name is of what is in memory.
+    """
     digest = hashlib.blake2b(digest_size=16)
     settings = {key: config.get(key) for key in _ENCODING_KEYS}
     if not config["shared"]:
@@ -65,16 +69,9 @@ def model_hash(folder: Path, config: Mapping[str, Any]) -> str:
     text = json.dumps(settings, sort_keys=True).encode()
     digest.update(len(text).to_bytes(8, "little") + text)
     for name in (TABLE_FILE, *unit_files(config)):
-        digest.update((folder / name).stat().st_size.to_bytes(8, "little"))
-        for chunk in _chunks(folder / name):
-            digest.update(chunk)
+        digest.update(len(files[name]).to_bytes(8, "little"))
+        digest.update(files[name])
     return digest.hexdigest()
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_HASH_CHUNK):
-            yield chunk
 
 
 def save_model(
@@ -100,8 +97,9 @@ def save_model(
     shared = _check_units(network, units)
     if not shared and len(set(languages or [])) != 2:
         languages = SIDES
-    tensors = _tensors(network, dtype)
     files = [unit.files() for unit in units]
+    contents = {name: data for one in files for name, data in one.items()}
+    contents[TABLE_FILE] = save(_tensors(network, dtype))
     config: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
         "kind": network.kind,
@@ -117,12 +115,13 @@ def save_model(
         "training": dict(training or {}),
         "versions": dict(versions or {}),
     }
+    config["hash"] = model_hash(config, contents)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, data in (item for one in files for item in one.items()):
+    for name, data in contents.items():
         replace_file(folder / name, data)
-    replace_file(folder / TABLE_FILE, save(tensors))
-    config["hash"] = model_hash(folder, config)
-    replace_file(folder / CONFIG_FILE, (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
+    # Names of files that are not UTF-8 may be among what is kept for the reader.
+    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    replace_file(folder / CONFIG_FILE, text.encode("utf-8", "replace"))
     return str(config["hash"])
 
 
@@ -153,39 +152,74 @@ def _check_units(network: Network, units: Sequence[Unit]) -> bool:
 def read_config(folder: Path) -> dict[str, Any]:
     """The ``config.json`` of a model folder; raises UsageError when it is missing or no model description."""
     path = folder / CONFIG_FILE
+    data = read_bytes(path, MOST_JSON)
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        config = parse_json(data)
+    except ValueError as error:
         raise UsageError(f"{path}: not a readable model description: {error}") from None
     if not isinstance(config, dict) or "format_version" not in config:
         raise UsageError(f"{path}: not a model description of this program: it lacks format_version")
     if config["format_version"] != FORMAT_VERSION:
         raise UsageError(
-            f"{path}: format {config['format_version']}, but this version reads format {FORMAT_VERSION}; train it again"
+            f"{path}: format {quoted(config['format_version'])}, but this version reads format {FORMAT_VERSION}; train "
+            "it again"
         )
     missing = [key for key in (*_ENCODING_KEYS, "languages", "hash") if key not in config]
     if missing:
         raise UsageError(f"{path}: not a model description of this program: it lacks {', '.join(missing)}")
-    names = unit_files(config)
-    if len(set(names)) != len(names) or any(Path(name).name != name for name in names):
-        raise UsageError(f"{path}: names the files {', '.join(names)}, which cannot be")
+    _check_config(path, config)
     return config
+
+
+def _check_config(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise UsageError that names the key whose value cannot be."""
+    units = config["units"] if isinstance(config["units"], list) else []
+    fitting = {
+        "network": isinstance(config["network"], dict),
+        "units": bool(units) and all(map(_describes_unit, units)),
+        "dim": type(config["dim"]) is int and config["dim"] > 0,
+        "dtype": config["dtype"] in TABLE_TYPES,
+        "shared": isinstance(config["shared"], bool),
+        "languages": _texts(config["languages"]) and (config["shared"] or len(set(config["languages"])) == 2),
+        "hash": isinstance(config["hash"], str),
+    }
+    faulty = [key for key, fits in fitting.items() if not fits]
+    if faulty:
+        raise UsageError(f"{path}: '{faulty[0]}' is {quoted(config[faulty[0]])}, which cannot be; copy it again")
+    names, kinds = unit_files(config), [unit["kind"] for unit in units]
+    if len(set(names)) != len(names) or any(Path(name).name != name for name in names) or len(set(kinds)) != len(kinds):
+        raise UsageError(f"{path}: names the units {listed(kinds)} and the files {listed(names)}, which cannot be")
+
+
+def _describes_unit(entry: object) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("kind"), str)
+        and isinstance(entry.get("settings"), dict)
+        and _texts(entry.get("files"))
+    )
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def read_model(folder: Path) -> tuple[dict[str, Any], list[Unit], dict[str, StoredTable], dict[str, torch.Tensor]]:
     """What a model folder holds: its ``config.json``, units, tables in their order, and weights.
 
-    Raises UsageError when the folder or a file is missing, truncated, or does not fit the others; the message names
-    both files and both numbers.
+    Each file is read once, and hashed as it was read: a folder that is replaced meanwhile gives a model that is whole
+    or an error. Raises UsageError when the folder or a file is missing, truncated, or does not fit the others; the
+    message names both files and both numbers.
     """
     config = _check_folder(folder)
-    tensors = _read_tensors(folder / TABLE_FILE)
-    units = [_read_unit(folder, described) for described in config["units"]]
+    files: dict[str, np.ndarray] = {name: read_buffer(folder / name) for name in (TABLE_FILE, *unit_files(config))}
+    tensors = _read_tensors(folder / TABLE_FILE, files[TABLE_FILE])
+    units = [_read_unit(folder, described, files) for described in config["units"]]
     tables = {unit.kind: _table(folder, unit.kind, tensors) for unit in units}
     spare = {unit.kind + SCALES for unit in units} | set(tables)
     weights = {name: tensor for name, tensor in tensors.items() if name not in spare}
     _check_fit(folder, config, units, tables, weights)
-    found = model_hash(folder, config)
+    found = model_hash(config, {name: data.data for name, data in files.items()})
     if found != config["hash"]:
         raise UsageError(
             f"{folder}: the files do not belong together: they hash to {found} but {CONFIG_FILE} says "
@@ -209,30 +243,35 @@ def _check_folder(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+def _read_tensors(path: Path, data: np.ndarray) -> dict[str, torch.Tensor]:
     try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in sorted(file.keys())}
-    except (SafetensorError, OSError) as error:
+        return read_tensors(data)[0]
+    except ValueError as error:
         raise UsageError(f"{path}: truncated or not a safetensors file ({error}); copy it again") from None
 
 
 def _table(folder: Path, name: str, tensors: Mapping[str, torch.Tensor]) -> StoredTable:
     path = folder / TABLE_FILE
     if name not in tensors:
-        raise UsageError(f"{path}: holds {', '.join(tensors) or 'nothing'}, not the table '{name}'")
+        raise UsageError(f"{path}: holds {listed(tensors)}, not the table '{name}'")
     table = StoredTable(tensors[name], tensors.get(name + SCALES))
-    if table.values.ndim != 2 or table.dtype not in TABLE_TYPES:
+    if table.values.ndim != 2 or not table.values.numel() or table.dtype not in TABLE_TYPES:
         raise UsageError(f"{path}: '{name}' is {table.dtype} of shape {tuple(table.values.shape)}, not a table")
     if (table.dtype == "int8") != (table.scales is not None):
         raise UsageError(f"{path}: '{name}' is {table.dtype}, but '{name + SCALES}' says otherwise; copy it again")
+    if table.scales is not None and (table.scales.shape != table.values.shape[:1] or not _is_float32(table.scales)):
+        raise UsageError(f"{path}: '{name + SCALES}' has not a number for each row of '{name}'; copy it again")
     return table
 
 
-def _read_unit(folder: Path, described: Mapping[str, Any]) -> Unit:
-    files = {name: (folder / name).read_bytes() for name in described["files"]}
+def _is_float32(tensor: torch.Tensor) -> bool:
+    return tensor.dtype == torch.float32
+
+
+def _read_unit(folder: Path, described: Mapping[str, Any], files: Mapping[str, np.ndarray]) -> Unit:
+    own = {name: files[name].tobytes() for name in described["files"]}
     try:
-        return load_unit(described["kind"], files, described["settings"])
+        return load_unit(described["kind"], own, described["settings"])
     except ValueError as error:
         raise UsageError(f"{folder}: {error}; copy it again") from None
 
@@ -250,6 +289,9 @@ def _check_fit(
         if len(table.values) != wanted:
             names = ", ".join(str(folder / name) for name in described["files"])
             raise UsageError(f"{path}: {len(table.values)} rows of {unit.kind}, but {names} ask for {wanted}; {mend}")
+    for name, weight in weights.items():
+        if not _is_float32(weight):
+            raise UsageError(f"{path}: '{short(name)}' is {weight.dtype}, not float32; {mend}")
     # One row is enough to see whether network and tensors fit.
     first = {name: table.take(slice(1)) for name, table in tables.items()}
     try:
@@ -257,7 +299,7 @@ def _check_fit(
     except ValueError as error:
         raise UsageError(f"{path}: does not fit {folder / CONFIG_FILE}: {error}; {mend}") from None
     if list(network.tables) != list(tables):
-        raise UsageError(f"{path}: holds {', '.join(weights)} besides the tables {', '.join(tables)}; {mend}")
+        raise UsageError(f"{path}: holds {listed(weights)} besides the tables {', '.join(tables)}; {mend}")
     if network.dim != config["dim"]:
         raise UsageError(
             f"{path}: vectors of dimension {network.dim}, but {folder / CONFIG_FILE} says dim {config['dim']}; {mend}"

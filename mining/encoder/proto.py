@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 UNIGRAM = 1
@@ -60,11 +61,12 @@ def parts_of(model: bytes) -> tuple[bytes, list[bytes]]:
     """
     place, count, size = 0, 0, len(model)
     # Nearly all of a file are short messages with a piece each: they are stepped over.
-    while place + 1 < size and model[place] == 0x0A and model[place + 1] < 0x80:
-        place += 2 + model[place + 1]
-        count += 1
-        if count > MOST_PIECES:
-            raise ValueError(f"more than {MOST_PIECES:,} pieces")
+    with suppress(IndexError):
+        while model[place] == 0x0A and (length := model[place + 1]) < 0x80:
+            place += 2 + length
+            count += 1
+    if count > MOST_PIECES:
+        raise ValueError(f"more than {MOST_PIECES:,} pieces")
     if place > size:
         raise ValueError(f"a field ends at byte {place} of {size}")
     kept, rules = [model[:place]], []

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, replace_file, unit_files
 from mining.errors import UsageError
+from mining.files import locked
 from mining.training.config import TrainConfig
 from mining.training.data import PreparedPairs, identify, open_prepared
 from mining.training.data.vocabularies import PREPARED_FILE
@@ -36,20 +35,9 @@ def make(folder: Path) -> None:
         raise UsageError(f"{folder}: cannot be written; name another folder with --model")
 
 
-@contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Hold the folder for one training; the lock goes with the process, so a killed one leaves none behind."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(
-                f"{folder}: another training is at work in this folder; wait for it, or name another with --model"
-            ) from None
-        yield
-    finally:
-        os.close(handle)
+def lock(folder: Path) -> AbstractContextManager[None]:
+    """Hold the folder for one training; see `locked`."""
+    return locked(folder, "another training is at work in this folder; wait for it, or name another with --model")
 
 
 def chosen_pairs(config: TrainConfig) -> PreparedPairs:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from mining.encoder.model_folder import replace_file
 from mining.encoder.networks import Network
+from mining.encoder.tensors import read_tensors
 from mining.errors import UsageError
+from mining.files import map_buffer, parse_json, short
 from mining.training.adam import Adam
 from mining.training.megabatch import MegaBatchSchedule
 
@@ -70,9 +71,13 @@ def load_state(folder: Path, adam: Adam) -> TrainingState | None:
     path = folder / STATE_FILE
     if not path.is_file():
         return None
-    numbers = json.loads(_fill(path, _tensors(adam))["state"])
-    numbers["schedule"] = MegaBatchSchedule(**numbers["schedule"])
-    state = TrainingState(**numbers)
+    metadata = _fill(path, _tensors(adam))
+    try:
+        numbers = parse_json(metadata["state"].encode())
+        numbers["schedule"] = MegaBatchSchedule(**numbers["schedule"])
+        state = TrainingState(**numbers)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from None
     adam.steps = state.step
     return state
 
@@ -101,9 +106,16 @@ def _tensors(adam: Adam) -> dict[str, torch.Tensor]:
 def _fill(path: Path, tensors: dict[str, torch.Tensor]) -> dict[str, str]:
     """Copy the file's tensors into `tensors`; returns the file's metadata."""
     try:
-        with safe_open(path, framework="pt") as file:
-            for name, tensor in tensors.items():
-                tensor.copy_(file.get_tensor(name))
-            return dict(file.metadata() or {})
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise UsageError(f"{path}: damaged checkpoint ({error}); start anew with --overwrite") from None
+        found, metadata = read_tensors(map_buffer(path))
+        for name, tensor in tensors.items():
+            # Copying would spread a shorter tensor over a longer one.
+            if found[name].shape != tensor.shape or found[name].dtype != tensor.dtype:
+                raise ValueError(f"'{short(name)}' is not as large as here")
+            tensor.copy_(found[name])
+    except (KeyError, ValueError) as error:
+        raise _damaged(path, error) from None
+    return metadata
+
+
+def _damaged(path: Path, error: Exception) -> UsageError:
+    return UsageError(f"{path}: damaged checkpoint ({error}); start anew with --overwrite")

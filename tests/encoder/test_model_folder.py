@@ -135,7 +135,7 @@ def test_other_formats_are_refused(copy: Path, version: int) -> None:
 
 def test_unknown_network_is_refused(copy: Path) -> None:
     edit(copy, network={"kind": "transformer"})
-    with pytest.raises(UsageError, match="no network of kind transformer is known"):
+    with pytest.raises(UsageError, match="no network of kind 'transformer' is known"):
         load_encoder(copy)
 
 

@@ -17,6 +17,7 @@ from mining.encoder.networks.average import (
 from mining.encoder.networks.base import Gradients, Network
 from mining.encoder.networks.lstm import LstmNetwork, fresh_lstm
 from mining.encoder.networks.settings import NetworkSettings
+from mining.files import quoted
 
 __all__ = [
     "AverageNetwork",
@@ -29,6 +30,8 @@ __all__ = [
     "fresh_network",
 ]
 
+_CHOICES = {"average": {"combine": ("sum", "concatenate")}, "charagram": {"activation": ("tanh", "linear")}}
+
 
 def build_network(settings: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Network:
     """The network that `settings` (from ``Network.settings``) and the saved `tensors` describe.
@@ -36,6 +39,9 @@ def build_network(settings: Mapping[str, Any], tensors: Mapping[str, torch.Tenso
     Raises ValueError with the reason when they do not fit.
     """
     kind = settings.get("kind")
+    for key, known in _CHOICES.get(str(kind), {}).items():
+        if settings.get(key) not in known:
+            raise ValueError(f"{key} is {quoted(settings.get(key))}, not {' or '.join(known)}")
     try:
         if kind == "average":
             tables = {name: tensors[name] for name in tensors if name != PROJECTION}
@@ -46,7 +52,7 @@ def build_network(settings: Mapping[str, Any], tensors: Mapping[str, torch.Tenso
             return LstmNetwork.from_tensors(settings, tensors)
     except KeyError as error:
         raise ValueError(f"a network of kind {kind} needs {error}, which is missing") from None
-    raise ValueError(f"no network of kind {kind} is known")
+    raise ValueError(f"no network of kind {quoted(kind)} is known")
 
 
 def fresh_network(settings: NetworkSettings, sizes: Sequence[int], init: float, seed: int) -> Network:

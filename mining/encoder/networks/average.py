@@ -36,12 +36,19 @@ class AverageNetwork(Network):
     def __init__(
         self, tables: Mapping[str, torch.Tensor], combine: str = "sum", projection: torch.Tensor | None = None
     ) -> None:
-        """`tables` by kind of unit, (rows, d) float32 in the order of the units; `projection` (dim, width)."""
+        """`tables` by kind of unit, (rows, d) float32 in the order of the units; `projection` (dim, width).
+
+        Raises ValueError when the shapes do not fit each other.
+        """
         self.tables = dict(tables)
         self.combine = combine
         self.weights = {} if projection is None else {PROJECTION: projection}
         widths = [table.shape[1] for table in self.tables.values()]
         self._width = sum(widths) if combine == "concatenate" else widths[0]
+        if combine == "sum" and len(set(widths)) > 1:
+            raise ValueError(f"tables of {' and '.join(map(str, widths))} columns cannot be added up")
+        if projection is not None and (projection.ndim != 2 or projection.shape[1] != self._width):
+            raise ValueError(f"'{PROJECTION}' has shape {tuple(projection.shape)} for vectors of {self._width}")
         self.dim = self._width if projection is None else projection.shape[0]
 
     def forward(self, units: Sequence[Pieces]) -> tuple[torch.Tensor, _AverageTape]:
@@ -114,7 +121,9 @@ class CharagramNetwork(Network):
     kind = "charagram"
 
     def __init__(self, table: torch.Tensor, bias: torch.Tensor, activation: str = "tanh") -> None:
-        """`table` (n-grams, dim) and `bias` (dim,) float32."""
+        """`table` (n-grams, dim) and `bias` (dim,) float32; raises ValueError when they do not fit each other."""
+        if bias.shape != table.shape[1:]:
+            raise ValueError(f"'{BIAS}' has shape {tuple(bias.shape)} for vectors of {table.shape[1]}")
         self.tables = {"ngrams": table}
         self.weights = {BIAS: bias}
         self.activation = activation

@@ -59,7 +59,7 @@ class LstmNetwork(Network):
         """
         self.tables = {unit: table}
         self.weights = {name: weights[name] for name in WEIGHTS}
-        self.hidden = self.weights["weight_hh_l0"].shape[-1]
+        self.hidden = sum(self.weights["weight_hh_l0"].shape[-1:])
         self.dim = 2 * self.hidden
         shapes = _shapes(table.shape[1], self.hidden)
         for name, tensor in self.weights.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ import torch
 
 from mining.encoder.units.released import UNKNOWN
 from mining.errors import UsageError
+from mining.files import listed, quoted, short
+
+_LONGEST_TEXT, _MOST_TEXTS = 200, 1000
 
 
 def entry(data: Mapping[Any, Any], key: str, path: Path) -> Any:
@@ -18,12 +22,6 @@ def entry(data: Mapping[Any, Any], key: str, path: Path) -> Any:
     if key not in data:
         raise UsageError(f"{path}: has no key '{key}'; it has {listed(data)}")
     return data[key]
-
-
-def listed(keys: Mapping[Any, Any]) -> str:
-    """The keys, the first ten of them."""
-    names = [str(key) for key in keys]
-    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "") if names else "none"
 
 
 def matrix(state: Mapping[Any, Any], key: str, path: Path) -> torch.Tensor:
@@ -40,10 +38,28 @@ def parameter(state: Mapping[Any, Any], key: str, path: Path) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
         kind = str(tensor.dtype) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
         raise UsageError(f"{path}: '{key}' is {kind}, not a tensor of real numbers")
-    tensor = tensor.detach().to("cpu", torch.float32).clone(memory_format=torch.contiguous_format)
+    odd = _oddity(tensor, path.stat().st_size)
+    if odd is not None:
+        raise UsageError(f"{path}: '{key}' {odd}: not a plain tensor of real numbers")
+    try:
+        tensor = tensor.detach().to("cpu", torch.float32).clone(memory_format=torch.contiguous_format)
+    except RuntimeError as error:
+        raise UsageError(f"{path}: '{key}' cannot be read ({short(str(error))})") from None
     if not bool(torch.isfinite(tensor).all()):
         raise UsageError(f"{path}: '{key}' holds numbers that are not finite")
     return tensor
+
+
+def _oddity(tensor: torch.Tensor, size: int) -> str | None:
+    """What keeps a tensor of a file of `size` bytes from being copied as it is; None for nothing."""
+    if tensor.is_nested or tensor.layout != torch.strided:
+        return f"is of layout {'nested' if tensor.is_nested else short(str(tensor.layout))}"
+    if tensor.is_quantized or tensor.device.type != "cpu":
+        return "is quantized" if tensor.is_quantized else f"has no numbers (it is on '{tensor.device.type}')"
+    # A view may show one number many times: the copy would be larger than any memory.
+    if tensor.numel() * tensor.element_size() > size:
+        return f"is of shape {tuple(tensor.shape)}, more than the whole file can hold"
+    return None
 
 
 def vocabulary(data: Mapping[Any, Any], key: str, rows: int, path: Path) -> list[str]:
@@ -58,9 +74,9 @@ def vocabulary(data: Mapping[Any, Any], key: str, rows: int, path: Path) -> list
         raise UsageError(f"{path}: '{key}' has {len(found)} entries, but the table has {rows} rows")
     names: list[str | None] = [None] * rows
     for name, row in found.items():
-        if not isinstance(name, str) or not isinstance(row, int) or not 0 <= row < rows or names[row] is not None:
+        if not isinstance(name, str) or type(row) is not int or not 0 <= row < rows or names[row] is not None:
             raise UsageError(
-                f"{path}: '{key}' maps {name!r} to {row!r}: not one of its rows 0 to {rows - 1}, each once"
+                f"{path}: '{key}' maps {quoted(name)} to {quoted(row)}: not one of its rows 0 to {rows - 1}, each once"
             )
         names[row] = name
     if UNKNOWN not in found:
@@ -84,8 +100,9 @@ class Arguments:
         value = self.values.get(key, default)
         if value is None:
             raise UsageError(f"{self._path}: 'args' has no '{key}', so how the model reads a text is unknown")
-        if not isinstance(value, (int, float)) or value != int(value):
-            raise UsageError(f"{self._path}: 'args.{key}' is {value!r}, not a whole number")
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        if not whole or not 0 <= value < 1 << 31:
+            raise UsageError(f"{self._path}: 'args.{key}' is {quoted(value)}, not a whole number from 0 on")
         return int(value)
 
     def switch(self, key: str, default: int | None = None) -> bool:
@@ -97,9 +114,24 @@ class Arguments:
 
     def word(self, key: str, default: str) -> str:
         """A text, or `default`."""
-        return str(self.values.get(key, default))
+        return short(str(self.values.get(key, default)))
 
     def plain(self) -> dict[str, Any]:
         """What of them is numbers and short texts, for the record."""
-        kept = (bool, int, float, str)
-        return {str(key): value for key, value in sorted(self.values.items()) if isinstance(value, kept)}
+        return plain(self.values)
+
+
+def plain(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """The numbers and short texts under short names, the first thousand of them: they are kept with the model."""
+    kept = {name: value for name, value in values.items() if _short_text(name) and _plain_value(value)}
+    return dict(sorted(kept.items())[:_MOST_TEXTS])
+
+
+def _short_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_TEXT
+
+
+def _plain_value(value: object) -> bool:
+    if isinstance(value, int):
+        return abs(value) < 1 << 63
+    return math.isfinite(value) if isinstance(value, float) else _short_text(value)

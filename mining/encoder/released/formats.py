@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ import torch
 from mining.encoder.networks import AverageNetwork, LstmNetwork, Network
 from mining.encoder.networks.lstm import WEIGHTS
 from mining.encoder.released.checkpoint import load_checkpoint
-from mining.encoder.released.fields import Arguments, entry, listed, matrix, parameter, vocabulary
+from mining.encoder.released.fields import Arguments, entry, matrix, parameter, plain, vocabulary
+from mining.encoder.tensors import read_tensors
 from mining.encoder.units.released import (
     PIECES_FILE,
     SECOND_VOCABULARY_FILE,
@@ -22,6 +22,7 @@ from mining.encoder.units.released import (
     vocabulary_bytes,
 )
 from mining.errors import UsageError
+from mining.files import MOST_JSON, listed, parse_json, quoted, read_buffer, read_bytes
 
 AT_SCALE, OLDER, EXPORTED = "at-scale", "older", "exported"
 TABLE, SECOND_TABLE, EXPORTED_TABLE = "embedding.weight", "embedding_fr.weight", "word_embeddings.weight"
@@ -126,15 +127,17 @@ def _exported(folder: Path, weights: Path, state: Mapping[Any, Any], pieces: Pat
     config = _read_config(folder / EXPORTED_CONFIG)
     for key, found in (("vocab_size", table.shape[0]), ("hidden_size", table.shape[1]), ("dim", table.shape[1])):
         if config.get(key, found) != found:
-            raise UsageError(f"{folder / EXPORTED_CONFIG}: '{key}' is {config[key]}, but the table has {found}")
+            raise UsageError(f"{folder / EXPORTED_CONFIG}: '{key}' is {quoted(config[key])}, but the table has {found}")
     if lowercase is None:
-        lowercase = bool(config.get("lower_case", config.get("do_lower_case", False)))
+        lowercase = config.get("lower_case", config.get("do_lower_case", False))
+        if lowercase not in (True, False):
+            raise UsageError(f"{folder / EXPORTED_CONFIG}: 'lower_case' is {quoted(lowercase)}, neither true nor false")
     data = _read_pieces(pieces) or b""
-    unit = _unit(pieces, {PIECES_FILE: data}, {"lookup": "ids", "lowercase": lowercase})
+    unit = _unit(pieces, {PIECES_FILE: data}, {"lookup": "ids", "lowercase": bool(lowercase)})
     if unit.size > len(table):
         raise UsageError(f"{weights}: '{EXPORTED_TABLE}' has {len(table)} rows, but {pieces} has {unit.size} pieces")
     # Rows beyond the last piece are never asked for.
-    return Released(EXPORTED, AverageNetwork({unit.kind: table[: unit.size].clone()}), unit, True, _plain(config))
+    return Released(EXPORTED, AverageNetwork({unit.kind: table[: unit.size].clone()}), unit, True, plain(config))
 
 
 def _table(state: Mapping[Any, Any], key: str, arguments: Arguments, path: Path) -> torch.Tensor:
@@ -198,12 +201,7 @@ def _with_pieces(files: dict[str, bytes], pieces: bytes | None, arguments: Argum
 
 
 def _read_pieces(path: Path | None) -> bytes | None:
-    if path is None:
-        return None
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read as a sentencepiece model: {error.strerror or error}") from None
+    return None if path is None else read_bytes(path)
 
 
 def _folder_pieces(folder: Path, pieces: Path | None) -> Path:
@@ -222,24 +220,17 @@ def _folder_weights(folder: Path) -> tuple[Path, Mapping[Any, Any]]:
 
 
 def _safetensors(path: Path) -> dict[str, torch.Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
+        return read_tensors(read_buffer(path))[0]
+    except ValueError as error:
         raise UsageError(f"{path}: truncated or not a safetensors file ({error}); copy it again") from None
 
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        config = parse_json(read_bytes(path, MOST_JSON))
+    except ValueError as error:
         raise UsageError(f"{path}: not a readable model description: {error}") from None
     if not isinstance(config, dict):
         raise UsageError(f"{path}: holds a {type(config).__name__}, not the dict of a model description")
     return config
-
-
-def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in sorted(config.items()) if isinstance(value, (bool, int, float, str))}

@@ -11,6 +11,7 @@ from mining.encoder.pieces import WORD_BOUNDARY, Pieces
 from mining.encoder.units.base import UNKNOWN, read_type_lines, type_lines
 from mining.encoder.units.code_table import CodeTable
 from mining.encoder.units.normalise import normalised_blocks
+from mining.files import quoted
 
 TRIGRAMS, NGRAMS = "trigrams", "ngrams"
 SIZES = {TRIGRAMS: (3,), NGRAMS: (2, 3, 4)}
@@ -44,7 +45,7 @@ class NgramUnit:
         lengths = np.fromiter(map(len, self.types), np.int64, len(self.types))
         if not np.isin(lengths, self.sizes).all():
             wrong = self.types[int(np.flatnonzero(~np.isin(lengths, self.sizes))[0])]
-            raise ValueError(f"{self.kind}.txt: {wrong!r} has {len(wrong)} characters, not {_listed(self.sizes)}")
+            raise ValueError(f"{self.kind}.txt: {quoted(wrong)} has {len(wrong)} characters, not {_listed(self.sizes)}")
         characters = code_points("".join(self.types))
         distinct = np.unique(characters)
         if len(distinct) >= FOREIGN:
@@ -106,8 +107,9 @@ class NgramUnit:
 
 def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     """Ascending distinct sizes; raises ValueError for one that is not 1 to 4."""
-    if not sizes or not all(isinstance(size, int) and 1 <= size <= LONGEST for size in sizes):
-        raise ValueError(f"n-grams of {list(sizes)} characters: sizes are 1 to {LONGEST}")
+    whole = isinstance(sizes, (list, tuple)) and all(type(size) is int for size in sizes)
+    if not whole or not sizes or not 1 <= min(sizes) <= max(sizes) <= LONGEST:
+        raise ValueError(f"n-grams of {quoted(sizes)} characters: sizes are 1 to {LONGEST}")
     return tuple(sorted(set(sizes)))
 
 

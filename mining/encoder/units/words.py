@@ -14,6 +14,7 @@ import numpy as np
 from mining.encoder.pieces import Pieces
 from mining.encoder.units.base import UNKNOWN, leave_out_unknown, read_type_lines, type_lines
 from mining.encoder.units.normalise import normalised_blocks
+from mining.files import quoted
 
 WORDS_FILE = "words.txt"
 _SINGLE = (
@@ -41,7 +42,7 @@ class WordUnit:
         words = word_cutter()("\n".join(self.types))
         if words[::2] != self.types or any(end != "\n" for end in words[1::2]):
             wrong = next(word for word in self.types if word == "\n" or word_cutter()(word) != [word])
-            raise ValueError(f"{WORDS_FILE}: {wrong!r} is not one word")
+            raise ValueError(f"{WORDS_FILE}: {quoted(wrong)} is not one word")
         self.size = len(self.types) + 1
         self._ids = dict(zip(self.types, itertools.count(1), strict=False))
         self._ids["\n"] = _END

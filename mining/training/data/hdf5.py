@@ -17,6 +17,7 @@ from mining.corpus.lines import FaultyLine, numbered_lines
 from mining.encoder.pieces import Pieces
 from mining.encoder.units.released import UNKNOWN
 from mining.errors import InputError, RunError, UsageError
+from mining.files import listed, quoted, short
 from mining.pairs import replacing
 
 DATASET = "data"
@@ -25,6 +26,13 @@ VOCABULARY_SUFFIX = ".vocab"
 """Ending of the vocabulary file, in place of that of the HDF5 file."""
 SUFFIXES = (".h5", ".hdf5")
 _MAX_ENTRY_CHARS = 10_000
+_CELL_BYTES = 16
+"""What a file keeps of a cell beside its ids: how many they are and where they lie."""
+_MOST_PACKED = 1100
+"""Bytes that one byte of a compressed part becomes at most (of deflate, 1032)."""
+_LARGEST_CHUNK = 1 << 28
+_UNWRITTEN = 1 << 28
+"""Bytes of cells that may never have been written: eight million empty rows."""
 
 Block = tuple[Pieces, Pieces]
 """The ids of both sides of some rows."""
@@ -43,12 +51,18 @@ def read_hdf5(path: Path, block_rows: int = BLOCK_ROWS) -> Iterator[Block]:
     """
     with _opened(path) as file:
         data = _dataset(file, path)
+        left = path.stat().st_size
         for start in range(0, data.shape[0], block_rows):
             try:
                 cells = data[start : start + block_rows]
             except (OSError, RuntimeError, ValueError) as error:
                 raise InputError(f"{path}: rows from {start} on cannot be read ({error}); copy it again") from None
-            yield _flat(cells[:, 0]), _flat(cells[:, 1])
+            source, target = _flat(cells[:, 0]), _flat(cells[:, 1])
+            left -= (len(source.ids) + len(target.ids)) * _item_size(data)
+            if left < 0:
+                # The same ids may be the contents of any number of cells.
+                raise InputError(f"{path}: rows before {start + len(cells)}: more ids than the file has room for")
+            yield source, target
 
 
 def write_hdf5(path: Path, rows: int, blocks: Iterable[Block]) -> None:
@@ -165,7 +179,7 @@ def _opened(path: Path) -> Any:
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     try:
-        return h5py.File(path, "r")
+        return h5py.File(path, "r", locking="best-effort")
     except OSError as error:
         raise UsageError(f"{path}: truncated or not an HDF5 file ({error}); copy it again") from None
 
@@ -173,12 +187,38 @@ def _opened(path: Path) -> Any:
 def _dataset(file: Any, path: Path) -> Any:
     """The dataset of `file`, after a look at its form."""
     h5py = _h5py()
+    link = file.get(DATASET, getlink=True)
+    if isinstance(link, (h5py.SoftLink, h5py.ExternalLink)):
+        raise UsageError(f"{path}: '{DATASET}' is a link to {quoted(link.path)}, and links are not followed")
     data = file.get(DATASET)
     if not isinstance(data, h5py.Dataset):
-        raise UsageError(f"{path}: has no dataset '{DATASET}', but {', '.join(file) or 'nothing'}")
+        raise UsageError(f"{path}: has no dataset '{DATASET}', but {_named(file)}")
+    if data.is_virtual or data.id.get_create_plist().get_external_count():
+        raise UsageError(f"{path}: '{DATASET}' lies in other files, and these are not read")
     inner = h5py.check_vlen_dtype(data.dtype)
-    if data.shape[1:] != (2,) or len(data.shape) != 2 or inner is None or not _holds_ids(inner):
+    if data.shape is None or data.shape[1:] != (2,) or len(data.shape) != 2 or inner is None or not _holds_ids(inner):
         raise UsageError(
-            f"{path}: '{DATASET}' has shape {data.shape} and type {data.dtype}, not two lists of ids for each row"
+            f"{path}: '{DATASET}' has shape {data.shape} and type {short(str(data.dtype))}, not two lists of ids for "
+            "each row"
         )
+    _check_size(data, path)
     return data
+
+
+def _named(file: Any) -> str:
+    # To list a group its links are not followed.
+    return listed(list(itertools.islice(file, 11))) if len(file) else "nothing"
+
+
+def _check_size(data: Any, path: Path) -> None:
+    """Raise UsageError for a file that says a large number of rows and holds hardly any."""
+    chunk = int(np.prod(data.chunks, dtype=object)) * _CELL_BYTES if data.chunks else 0
+    if chunk > _LARGEST_CHUNK:
+        raise UsageError(f"{path}: '{DATASET}' is kept in parts of {chunk:,} bytes, more than {_LARGEST_CHUNK:,}")
+    stored = data.id.get_storage_size()
+    if data.size * _CELL_BYTES > _UNWRITTEN + stored * (_MOST_PACKED if data.chunks else 1):
+        raise UsageError(f"{path}: '{DATASET}' has {data.shape[0]:,} rows, but only {stored:,} bytes of them are there")
+
+
+def _item_size(data: Any) -> int:
+    return int(_h5py().check_vlen_dtype(data.dtype).itemsize)

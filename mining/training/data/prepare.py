@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +15,7 @@ import numpy as np
 from mining.corpus import file_hash, list_inputs
 from mining.encoder.model_folder import replace_file
 from mining.errors import InputError, UsageError
+from mining.files import locked
 from mining.training.data.arrays import array_facts
 from mining.training.data.config import DataConfig
 from mining.training.data.filters import REASONS
@@ -59,7 +57,7 @@ def prepare(
     folder = Path(folder)
     identity = identify(config)
     _make(folder)
-    with _lock(folder):
+    with locked(folder, "is being prepared already; wait for it, or name another folder"):
         if (folder / PREPARED_FILE).is_file():
             try:
                 if _same(folder, config, identity):
@@ -138,20 +136,6 @@ def _make(folder: Path) -> None:
         raise UsageError(f"{folder}: cannot be made: {error.strerror}; name another folder") from None
     if not os.access(folder, os.W_OK):
         raise UsageError(f"{folder}: cannot be written; name another folder")
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Hold the folder; the lock goes with the process, so a killed one leaves none behind."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"{folder}: is being prepared already; wait for it, or name another folder") from None
-        yield
-    finally:
-        os.close(handle)
 
 
 def _begin(folder: Path, config: DataConfig, identity: str) -> Path:
