@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mining.config import MineConfig
 from mining.corpus import file_hash, list_inputs
-from mining.encoder.model_folder import model_hash, read_config
+from mining.encoder.model_folder import folder_hash
 from mining.encoder.shipped import shipped_model
 from mining.errors import UsageError
 
@@ -81,7 +81,7 @@ class GivenModel:
             return None
         try:
             # The name is this hash and the options of loading.
-            if name.startswith(model_hash(self.folder, read_config(self.folder))):
+            if name.startswith(folder_hash(self.folder)):
                 return None
         except (UsageError, OSError):
             pass

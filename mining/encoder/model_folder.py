@@ -26,6 +26,7 @@ __all__ = [
     "FORMAT_VERSION",
     "PIECES_FILE",
     "TABLE_FILE",
+    "folder_hash",
     "model_hash",
     "read_config",
     "read_model",
@@ -72,6 +73,20 @@ def model_hash(config: Mapping[str, Any], files: Mapping[str, memoryview | bytes
         digest.update(len(files[name]).to_bytes(8, "little"))
         digest.update(files[name])
     return digest.hexdigest()
+
+
+def folder_hash(folder: Path) -> str:
+    """The name of the model that a folder holds now, whatever its description says.
+
+    Raises UsageError when a file is missing.
+    """
+    config = _check_folder(folder)
+    return model_hash(config, {name: data.data for name, data in _contents(folder, config).items()})
+
+
+def _contents(folder: Path, config: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The files that decide a model's vectors, by name, each read once."""
+    return {name: read_buffer(folder / name) for name in (TABLE_FILE, *unit_files(config))}
 
 
 def save_model(
@@ -212,7 +227,7 @@ def read_model(folder: Path) -> tuple[dict[str, Any], list[Unit], dict[str, Stor
     message names both files and both numbers.
     """
     config = _check_folder(folder)
-    files: dict[str, np.ndarray] = {name: read_buffer(folder / name) for name in (TABLE_FILE, *unit_files(config))}
+    files = _contents(folder, config)
     tensors = _read_tensors(folder / TABLE_FILE, files[TABLE_FILE])
     units = [_read_unit(folder, described, files) for described in config["units"]]
     tables = {unit.kind: _table(folder, unit.kind, tensors) for unit in units}
