@@ -54,3 +54,23 @@ def test_steady_characters_stay_as_they_are_beside_each_other() -> None:
     for text in ("".join(chars), "".join(chars[i] for i in order), "".join(chars[::-1])):
         assert unicodedata.is_normalized("NFKC", text)
         assert text.split() == [text]
+
+
+def test_every_character_gets_the_key_that_it_has_by_itself() -> None:
+    chars = [chr(code) for code in range(0x11000) if not 0xD800 <= code < 0xE000]
+    values = [text for char in chars for text in (char, f"a{char}b")]
+    keys = text_keys(pa.array(values, pa.string()), threads=1)
+    assert [key.tobytes() for key in keys] == [dedup_key(value) for value in values]
+
+
+FORMS = ["{0}", "a{0}", "{0}a", "a{0}b", "a{0}{0}b", "a {0}b", "a{0} b", "a{0}\u00e4", "\u00e4{0}", "{0}\u00e4"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_white_space_and_control_characters_in_every_place(form: str) -> None:
+    chars = [chr(code) for code in range(0x10000)]
+    blank = [char for char in chars if char.isspace() or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")]
+    assert {"\t", "\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\u00a0", "\u200b", "\u2028", "\u3000"} < set(blank)
+    values = [form.format(char) for char in blank]
+    keys = text_keys(pa.array(values, pa.string()), threads=1)
+    assert [key.tobytes() for key in keys] == [dedup_key(value) for value in values]
