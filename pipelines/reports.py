@@ -13,6 +13,7 @@ import yaml
 from mining import __version__
 from mining.config import MineConfig
 from mining.pairs import replacing
+from mining.shown import safe
 from pipelines.artefacts import Marker, write_json
 from pipelines.given import Given, GivenFile, Signature, signature
 from pipelines.versions import installed
@@ -54,9 +55,7 @@ def write_manifest(folder: Path, given: Given, files: Sequence[Marker], facts: M
 
 
 def _file(file: GivenFile) -> dict[str, str]:
-    # Bytes of a name that are no UTF-8 stand as \xe9.
-    path = os.fsencode(file.path).decode("utf-8", "backslashreplace")
-    return {"path": path, "hash": file.hash}
+    return {"path": safe(file.path), "hash": file.hash}
 
 
 def model_facts(path: str | None, models: Mapping[str, str], dim: int) -> dict[str, Any]:

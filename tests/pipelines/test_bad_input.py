@@ -140,6 +140,17 @@ def test_id_that_stands_twice(command, tmp_path):
     )
 
 
+def test_id_that_stands_twice_in_different_chunks(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("pipelines.plan.BUCKET_ROWS", 2)
+    for name, lines in (("1.tsv", "a\tone\nb\ttwo\nc\tthree\n"), ("2.tsv", "d\tfour\nc\tfive\nb\tsix\nc\tx\n")):
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+    ended = command("--shard-rows", 2, source=tmp_path / "?.tsv")
+    # The first step that failed speaks: its bucket holds one of the two.
+    assert re.search(
+        r"2\.tsv, line (2 \(id 'c'\).*first at 1\.tsv, line 3|3 \(id 'b'\).*first at 1\.tsv, line 2)", ended.err
+    ), ended.err
+
+
 def test_input_in_the_run_folder(command, tmp_path, task):
     folder = tmp_path / "all"
     folder.mkdir()

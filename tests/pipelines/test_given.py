@@ -9,13 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from mining.config import MineConfig
 from mining.corpus import file_hash
 from mining.encoder import load_encoder, save_model
 from mining.encoder.networks import AverageNetwork
-from mining.errors import BitextError, RunError
+from mining.errors import BitextError, RunError, UsageError
+from mining.settings import read_yaml
 from pipelines.artefacts import Marker
 from pipelines.engine import Engine
 from pipelines.given import Given, GivenModel
@@ -285,3 +287,19 @@ def test_stages_of_another_search_method_are_swept_when_the_run_has_ended(
     again = run_mine(config(own, model, tmp_path / "run", with_gold=False), quiet=True)
     assert redone(again) == set()
     assert {path.name for path in (work / "lists").iterdir()} == lists
+
+
+def test_names_that_are_not_utf8(own: Task, model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"d\xe9")
+    folder.mkdir()
+    source = folder / os.fsdecode(b"caf\xe9.tsv")
+    shutil.copy(own.source, source)
+    result = run_mine(config(own, model, tmp_path / "run", source__path=str(source)), quiet=True)
+    assert manifest(result.folder)["inputs"]["source"][0]["path"] == f"{tmp_path}/d\\xe9/caf\\xe9.tsv"
+    files = pq.read_table(result.folder / "dropped.parquet", columns=["side", "file"]).to_pylist()
+    assert {row["file"] for row in files if row["side"] == "source"} == {"caf\\xe9.tsv"}
+    # What is needed to repeat the run is there as it was.
+    resolved = read_yaml(result.folder / "config.resolved.yaml")
+    assert resolved["source"]["path"] == [str(source)]
+    with pytest.raises(UsageError, match=r"d\\xe9/run: the name of the run folder is not UTF-8"):
+        run_mine(config(own, model, folder / "run"), quiet=True)

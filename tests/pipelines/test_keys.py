@@ -19,7 +19,9 @@ from mining.search.cluster_search import Division
 from mining.settings import override, validate
 from pipelines import versions
 from pipelines.artefacts import Marker, Step
+from pipelines.given import Given
 from pipelines.mine import MineRun
+from pipelines.plan import Plan, Side
 from pipelines.progress import Progress
 from tests.conftest import Task
 
@@ -318,3 +320,36 @@ def test_exact_search_does_not_depend_on_faiss(keys: Callable[..., Keys], monkey
     other = keys()
     assert other["exact", "search"] == plain["exact", "search"]
     assert other["faiss", "search"] != plain["faiss", "search"]
+
+
+def test_chunks_fill_shards_up_to_their_limits(tmp_path: Path) -> None:
+    def groups(chunks: list[tuple[int, int]], duplicates: list[list[int]]) -> list[int]:
+        settings = {"source": "x", "target": "x", "output": "x", "shard": {"rows": 100, "bytes": 1000}}
+        plan = Plan(MineConfig.model_validate(settings), Given.__new__(Given), tmp_path, 1)
+        facts = [{"rows": usable, "usable": usable, "bytes": size} for usable, size in chunks]
+        files = {f"{number}.parquet": {"hash": "", "bytes": 1} for number in range(len(chunks))}
+        side = Side("source", read=[Marker("", files, {"chunks": facts}, {})])
+        side.dedup = [Marker("", {}, {"duplicates": counts}, {}) for counts in duplicates]
+        steps = plan.shard(side)
+        assert [Path(p).name for step in steps for p in step.files("chunks").paths] == list(files)
+        assert [step.params["first"] for step in steps] == [
+            sum(len(before.files("chunks").paths) for before in steps[:number]) for number in range(len(steps))
+        ]
+        return [len(step.files("chunks").paths) for step in steps]
+
+    assert groups([(60, 1), (40, 1), (1, 1)], [[0, 0, 0]]) == [2, 1]
+    assert groups([(60, 1), (41, 1), (1, 1)], [[0, 0, 0]]) == [1, 2]
+    # Duplicates, of all buckets, are not kept.
+    assert groups([(60, 1), (43, 1), (1, 1)], [[1, 0, 0], [0, 2, 0]]) == [2, 1]
+    assert groups([(1, 600), (1, 400), (1, 1)], [[0, 0, 0]]) == [2, 1]
+    assert groups([(1, 600), (1, 401), (1, 1)], [[0, 0, 0]]) == [1, 2]
+    assert groups([(500, 5000), (0, 0)], [[0, 0]]) == [1, 1]
+
+
+@pytest.mark.parametrize(("rows", "buckets"), [(0, 1), (1, 1), (4_000_000, 1), (4_000_001, 2), (8_000_001, 3)])
+def test_buckets_hold_so_many_keys(tmp_path: Path, rows: int, buckets: int) -> None:
+    settings = {"source": "x", "target": "x", "output": "x"}
+    plan = Plan(MineConfig.model_validate(settings), Given.__new__(Given), tmp_path, 1)
+    side = Side("source", read=[Marker("", {}, {"chunks": [{"rows": rows}]}, {})])
+    assert [step.params["bucket"] for step in plan.dedup(side)] == list(range(buckets))
+    assert {step.params["buckets"] for step in plan.dedup(side)} == {buckets}

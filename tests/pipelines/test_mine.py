@@ -69,6 +69,16 @@ def test_a_full_array_of_strings_never_shows(finished, run, monkeypatch):
     assert {part.schema.field("source_text").type for block in parts for part in block} == {pa.large_string()}
 
 
+def test_buckets_and_blocks_never_show(finished, run, monkeypatch):
+    monkeypatch.setattr("pipelines.plan.BUCKET_ROWS", 40)
+    for name, size in (("emit._BLOCK", 7), ("emit._ROWS", 5), ("encode._BLOCK", 9)):
+        monkeypatch.setattr(f"pipelines.stages.{name}", size)
+    result = run(shard__rows=60)
+    assert contents(result.folder) == contents(finished.folder)
+    buckets = next(row["steps"] for row in result.report if row["stage"] == "dedup")
+    assert buckets == 12
+
+
 @pytest.mark.parametrize("margin", ["ratio", "distance", "absolute"])
 def test_library_and_pipeline_give_the_same_pairs(run, task, tiny_model, margin):
     sides = [[text for _, text in rows] for rows in (task.source_rows, task.target_rows)]
