@@ -21,6 +21,8 @@ _CHARSET = re.compile(r"^Content-Type:.*?charset\s*=\s*[\"']?([\w.:-]+)", re.IGN
 _ESCAPED = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(r"\\([nt\"\\])")
 _IDENTIFIER = re.compile(r"[a-z0-9][!-~]*|[!-~]*(?:_|\w[.:]\w|[a-z][A-Z])[!-~]*", re.ASCII)
+_LONGEST_IDENTIFIER = 200
+_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
 _CLOSING = re.compile(r'(?<!\\)(?:\\\\)*"$')
 _HYPHENATED = re.compile(r"\w-$")
 _MEND = "correct it or fetch it again"
@@ -90,10 +92,10 @@ def _catalogue(path: str, digest: Digest | None) -> tuple[Iterable[Message | Fau
             raise InputError(f"{path}: not a sound gettext catalogue ({error}): {_MEND}") from None
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data[:4]:
         raise InputError(f"{path}: gettext catalogues are not written in UTF-16: convert it to UTF-8")
-    data = data.removeprefix(codecs.BOM_UTF8)
-    header = _header(parse_po(data.decode("latin-1"), "latin-1"))
-    charset = _charset(header)
-    return parse_po(data.decode(charset, "surrogateescape"), charset), header
+    text = data.removeprefix(codecs.BOM_UTF8)
+    header = _header(parse_po(text.decode("latin-1"), "latin-1"))
+    charset = _charset(header) if text is data else "utf-8"
+    return parse_po(text.decode(charset, "surrogateescape"), charset), header
 
 
 def _header(messages: Iterable[Message | Fault]) -> str:
@@ -125,7 +127,7 @@ def _source_text(message: Message) -> str:
 
     Beside a msgid that is itself a text, the default is of another language or of another message.
     """
-    if message.comment and _IDENTIFIER.fullmatch(message.source):
+    if message.comment and len(message.source) <= _LONGEST_IDENTIFIER and _IDENTIFIER.fullmatch(message.source):
         return _default(message.comment) or message.source
     return message.source
 
@@ -133,7 +135,8 @@ def _source_text(message: Message) -> str:
 def _default(comment: tuple[str, ...]) -> str:
     r"""The text after ``Default:``: one quoted string or several, of which each may be wrapped over lines.
 
-    Without a closing quotation mark the text is cut, and none.
+    Without a closing quotation mark the text is cut, and none; with other text after that mark it is unclear where it
+    ends.
     """
     strings: list[str] = []
     wrapped: list[str] = []
@@ -148,6 +151,8 @@ def _default(comment: tuple[str, ...]) -> str:
         if _CLOSING.search(wrapped[-1]):
             strings.append(_unwrapped(wrapped)[:-1])
             wrapped = []
+        elif _QUOTE.search(wrapped[-1]):
+            return ""
     return "" if wrapped else "".join(strings)
 
 

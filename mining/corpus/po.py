@@ -93,11 +93,12 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines with their numbers; one that ends with a backslash goes on in the next, but for comments."""
     lines = enumerate(text.split("\n"), 1)
     for number, line in lines:
-        while line.endswith("\\") and not line.lstrip(_SPACE).startswith("#"):
-            more = next(lines, None)
-            if more is None:
-                break
-            line = line[:-1] + more[1]
+        if line.endswith("\\") and not line.lstrip(_SPACE).startswith("#"):
+            parts = [line]
+            while parts[-1].endswith("\\") and (more := next(lines, None)):
+                parts[-1] = parts[-1][:-1]
+                parts.append(more[1])
+            line = "".join(parts)
         yield number, line
 
 

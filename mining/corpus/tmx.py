@@ -21,6 +21,8 @@ from mining.errors import InputError, UsageError
 _KEPT = 1 << 16
 """Bytes of the pieces before that the parser may not have looked at yet."""
 
+_MARKS = (INVALID_BYTES.encode(), FORBIDDEN.encode())
+
 
 def read_tmx(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one file; the text fields are language codes, compared without case.
@@ -114,13 +116,15 @@ def _parsed(path: str, target: Units, spec: RowRules, digest: Digest | None) -> 
 
 def _fault(code: Any, rest: bytes) -> str:
     """What is wrong and the mend, by expat's code and the bytes from the fault on."""
-    problem = f"not well-formed XML ({ErrorString(code)})"
-    skip = "or set on_bad_row: skip, or invalid_utf8: replace or skip"
+    skip = "take it out, or set on_bad_row: skip, or invalid_utf8: replace or skip"
+    problem, mend = ErrorString(code), "correct the file"
     if code == codes[XML_ERROR_BAD_CHAR_REF]:
-        return f"{problem}: XML does not allow the character meant: take it out, {skip}"
-    if code == codes[XML_ERROR_INVALID_TOKEN] and rest[:1] < b"\x20":
-        name = f"U+{rest[0]:04X}" if rest else "at the end"
-        return f"{problem}: XML does not allow the control character {name}: take it out, {skip}"
-    if code == codes[XML_ERROR_INVALID_TOKEN] and rest[:1] >= b"\x80":
-        return f"{problem}: invalid UTF-8: convert the file to UTF-8, or set invalid_utf8: replace or skip"
-    return f"{problem}: correct the file"
+        problem, mend = "a reference to a character that XML does not allow", skip
+    elif code == codes[XML_ERROR_INVALID_TOKEN]:
+        if rest.startswith(_MARKS):  # in a text it would have been replaced or skipped
+            problem = "a character that XML does not allow, outside of all text"
+        elif rest and rest[0] < 0x20:
+            problem, mend = f"the control character U+{rest[0]:04X}, which XML does not allow", skip
+        elif rest and rest[0] >= 0x80:
+            problem, mend = "invalid UTF-8", "convert the file to UTF-8, or set invalid_utf8: replace or skip"
+    return f"not well-formed XML ({problem}): {mend}"

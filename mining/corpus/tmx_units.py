@@ -11,12 +11,19 @@ _NATIVE_CODE = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Inline elements whose content is mark-up of the original document, not text (TMX 1.4b, section 4)."""
 
 _PAIRED = frozenset({"bpt", "ept"})
+_MARKED_TEXT = frozenset({"hi", "sub"})
+_BREAK = re.compile(r"</?(?:br|p|div|h[1-6]|li|ul|ol|dt|dd|table|tr|td|th|para|lb)\b|\\(?:par|line|tab)\b|\n", re.I)
+"""Native code of HTML, DocBook and RTF at which a word ends."""
+
+_ENOUGH_CODE = 200
+"""Characters of native code that are looked at."""
+
 _CLOSING = frozenset(".,;:!?…)]}»”")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff]")
 """Scripts that set no space between words: Thai, Lao, Burmese, Khmer, Chinese and Japanese."""
 
 _MOST_LANGUAGES = 100
-"""Languages that are remembered, to be named in an error."""
+"""Languages that are remembered."""
 
 
 class Unit(NamedTuple):
@@ -46,8 +53,10 @@ class Units:
         self.segment: list[str] | None = None
         self.length = 0
         self.code_depth = 0
+        self.code = ""
         self.last_code = ""
         self.gap = False
+        self.empty = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         tag = tag.rpartition("}")[2]
@@ -55,8 +64,10 @@ class Units:
             if self.code_depth:
                 self.code_depth += 1
             elif tag in _NATIVE_CODE:
-                self.code_depth = 1
+                self.code_depth, self.code = 1, ""
                 self._take_out(tag)
+            else:
+                self.empty = tag not in _MARKED_TEXT
         elif tag == "tu":
             self.tuid = attributes.get("tuid", "")
             self.variants = {}
@@ -64,14 +75,17 @@ class Units:
             declared = attributes.get(_XML_LANG, attributes.get("lang", ""))
             self.language, self.wants = self.known.get(declared) or self._meet(declared)
         elif tag == "seg" and self.wants:
-            self.segment, self.length, self.code_depth, self.last_code, self.gap = [], 0, 0, "", False
+            self.segment, self.length, self.code_depth, self.last_code = [], 0, 0, ""
+            self.gap, self.empty = False, False
 
     def data(self, text: str) -> None:
         if self.segment is None or self.code_depth:
+            if self.code_depth and len(self.code) < _ENOUGH_CODE:
+                self.code += text[:_ENOUGH_CODE]
             return
         if self.gap and self.segment and _glues(self.segment[-1][-1], text[0]):
             text = f" {text}"
-        self.gap, self.last_code = False, ""
+        self.gap, self.empty, self.last_code = False, False, ""
         room = self.max_chars + 1 - self.length
         if room > 0:
             self.segment.append(text[:room])
@@ -82,10 +96,13 @@ class Units:
         if self.segment is not None:
             if self.code_depth:
                 self.code_depth -= 1
+                self.gap |= not self.code_depth and bool(_BREAK.search(self.code))
             elif tag == "seg":
-                text, self.segment = "".join(self.segment), None
-                if not self.variants.get(self.language, "").strip():
-                    self.variants[self.language] = text  # the first that says something
+                self._keep("".join(self.segment))
+                self.segment = None
+            else:
+                self.gap |= self.empty
+                self.empty = False
         elif tag == "tu":
             self.done.append(Unit(self.tuid, tuple(self._text(side) for side in range(len(self.wanted)))))
 
@@ -96,9 +113,16 @@ class Units:
         done, self.done = self.done, []
         return done
 
+    def _keep(self, text: str) -> None:
+        """Of several texts in one language the first that says something."""
+        known = self.variants.get(self.language)
+        if len(self.variants) < _MOST_LANGUAGES if known is None else not known.strip():
+            self.variants[self.language] = text
+
     def _take_out(self, tag: str) -> None:
         """A placeholder or break leaves a gap. Paired codes leave none, since they format parts of words too
-        (``<bpt/>bold<ept/>ed``); but where one pair ends and another begins, words meet as in neighbouring cells.
+        (``<bpt/>bold<ept/>ed``); but where one pair ends and another begins, words meet as in neighbouring cells, and
+        their code may itself be a break, as an element of another format may that has no content (``<br/>``).
         """
         self.gap |= tag not in _PAIRED or (tag == "bpt" and self.last_code == "ept")
         self.last_code = tag

@@ -133,6 +133,8 @@ def test_unknown_charset_means_utf8(write, texts):
 
 def test_byte_order_mark(write, texts):
     assert len(texts(write("a.po", b"\xef\xbb\xbf" + _po()), text="msgid")) == len(PAIRS)
+    other = b"\xef\xbb\xbf" + _po().replace(b"UTF-8", b"latin1")
+    assert texts(write("b.po", other), text="msgstr")[-1] == "Öffnen\n\tjetzt"
 
 
 def test_empty_po_has_no_rows(write, read):
@@ -273,6 +275,15 @@ msgstr "c"
 msgid "label_cut"
 msgstr "d"
 
+#. Default: "Save" (button)
+#. used in the "menu"
+msgid "label_more"
+msgstr "d"
+
+#. Default: "Click "Save" now"
+msgid "label_quotes"
+msgstr "d"
+
 #. Default: "Read network"
 msgid "readNetwork"
 msgstr "e"
@@ -297,6 +308,8 @@ def test_default_stands_for_identifiers_only(write, texts):
         "Save",
         'If selected, nobody is asked, since the well-known answer is "yes" here.',
         "label_cut",
+        "label_more",
+        'Click "Save" now',
         "Read network",
         "Back\\slash",
         "One file",

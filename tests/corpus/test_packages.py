@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mining.corpus import BitextSpec, list_inputs
-from mining.corpus.packages import package_catalogues, prefer_po
+from mining.corpus import BitextSpec, list_inputs, read_rows
+from mining.corpus.packages import _by_language, _module_folders, _walk, package_catalogues, prefer_po
 from mining.errors import UsageError
 
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "{}"\nmsgstr "x"\n'
@@ -87,6 +87,17 @@ def test_package_without_catalogues(site):
 def test_malformed_path(path):
     with pytest.raises(UsageError, match="expected gettext:PACKAGE:LANG, for example"):
         package_catalogues(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["django", "cms", "mercurial", "plone.app.locales", "trac", "wagtail"])
+def test_every_installed_catalogue_is_read(package):
+    files = [file for files in _by_language(_walk(_module_folders(package))).values() for file in files]
+    if not files:
+        pytest.skip("not installed")
+    for file in files:
+        rows = list(read_rows(BitextSpec(path=file)))
+        assert {row.reason for row in rows} <= {None, "blank", "too_long"}, file
 
 
 def test_format_must_fit(site):

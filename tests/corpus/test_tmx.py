@@ -100,7 +100,13 @@ LINE_BREAK = '<ph x="1" type="lb">&lt;br/&gt;</ph>'
         (f"保存{LINE_BREAK}文件", "保存文件"),
         ("<bpt i='1'/>bold<ept i='1'/>ed and un<bpt i='2'/>bold", "bolded and unbold"),
         ("<bpt i='1'/>A<ept i='1'/><bpt i='2'/>B<ept i='2'/>", "A B"),
-        ("on<hi>ly</hi>", "only"),
+        ("<bpt i='1'>&lt;p&gt;</bpt>A<ept i='1'>&lt;/p&gt;</ept>B", "A B"),
+        (
+            r"one<bpt i='1'>{\par </bpt>two<ept i='1'>}</ept>s <bpt i='2'>&lt;b&gt;</bpt>bold<ept i='2'/>ed",
+            "one twos bolded",
+        ),
+        ("one<br/>two<x id='1'></x>three", "one two three"),
+        ("on<hi>ly</hi> <hi/>on<hi/>e <b>bo</b>ld", "only one bold"),
     ],
 )
 def test_what_is_taken_out_does_not_glue_words(write, texts, seg, text):
@@ -197,6 +203,16 @@ def test_character_that_xml_does_not_allow(write, read, control, encoding):
         assert [row.texts[0] for row in rows] == ["one", "a \ufffd sign", "three"]
 
 
+@pytest.mark.parametrize("control", [b"\x01", b"\xff"])
+@pytest.mark.parametrize("place", [b"<tu ", b"<tmx "])
+def test_no_hint_at_policies_that_do_not_help(write, read, control, place):
+    content = _tmx(_tuv("en", "one")).encode().replace(place, place.replace(b" ", control + b" "))
+    with pytest.raises(
+        InputError, match=r"line \d: not well-formed XML \(a character .* outside .*\): correct the file$"
+    ):
+        read(write("a.tmx", content), text="en", invalid_utf8="skip", on_bad_row="skip")
+
+
 def test_the_other_side_of_a_forbidden_character_is_left_out_too(write, read):
     path = write("a.tmx", _tmx(_tuv("en", "a\x02") + _tuv("de", "b"), _tuv("en", "c") + _tuv("de", "d")))
     assert [row.reason for row in read(path, text="de", on_bad_row="skip")] == [None, None]
@@ -227,7 +243,7 @@ def test_a_control_character_in_the_tuid_counts_where_the_tuid_is_the_id(write, 
 
 def test_invalid_bytes_stay_an_error_where_only_bad_rows_are_skipped(write, read):
     path = write("a.tmx", _tmx(_tuv("de", "a"), _tuv("de", "b?")).encode().replace(b"?</seg>", b"\xff</seg>"))
-    with pytest.raises(InputError, match=r"a\.tmx, line 5: .*invalid UTF-8: .*set invalid_utf8: replace or skip$"):
+    with pytest.raises(InputError, match=r"a\.tmx, line 5: .*invalid UTF-8.*: .*set invalid_utf8: replace or skip$"):
         read(path, text="de", on_bad_row="skip")
 
 
