@@ -102,7 +102,8 @@ class Given:
     def changes(self, name: str) -> list[str]:
         """What has changed since, a line each; `name` is what the encoder was called. Reads only what looks changed."""
         found = [*self._changed_inputs(), self.gold.change() if self.gold else None, self.model.change(name)]
-        return [line for line in found if line is not None]
+        # A file may be on both sides.
+        return list(dict.fromkeys(line for line in found if line is not None))
 
     def _changed_inputs(self) -> Iterator[str | None]:
         for side, files in self.sides.items():

@@ -196,6 +196,9 @@ def test_files_that_appear_vanish_or_change_are_named(tmp_path: Path, model: Pat
     (tmp_path / "d.txt").write_text("new\n", encoding="utf-8")
     b.unlink()
     assert both.changes(name) == [f"{tmp_path / 'd.txt'}: is a new file of the source side", f"{b}: is gone"]
+    twice = given(str(c), str(c), model)
+    c.write_text("other\n", encoding="utf-8")
+    assert twice.changes(name) == [f"{c}: has changed"]
     c.unlink()
     assert f"the files of the target side can no longer be found ({c}: no such file" in both.changes(name)[-1]
 
@@ -284,6 +287,8 @@ def test_stages_of_another_search_method_are_swept_when_the_run_has_ended(
         *("read", "dedup", "shard", "encode", "search", "merge", "score", "match", "emit", "output", "metrics", "lists")
     }
     lists = {path.name for path in (work / "lists").iterdir()}
+    # Chunks, keys of texts and ids, duplicates, validity, shards, means, runs and partial lists of both sides.
+    assert len(lists) == 2 * 9
     again = run_mine(config(own, model, tmp_path / "run", with_gold=False), quiet=True)
     assert redone(again) == set()
     assert {path.name for path in (work / "lists").iterdir()} == lists

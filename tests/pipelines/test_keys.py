@@ -6,11 +6,16 @@ The engine is made up: it does nothing and tells the same of every step, so only
 from __future__ import annotations
 
 import copy
+import json
+import platform
+import re
 import shutil
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
@@ -18,11 +23,12 @@ from mining.config import MineConfig
 from mining.search.cluster_search import Division
 from mining.settings import override, validate
 from pipelines import versions
-from pipelines.artefacts import Marker, Step
+from pipelines.artefacts import Marker, Step, read_failure
 from pipelines.given import Given
-from pipelines.mine import MineRun
+from pipelines.mine import MineResult, MineRun
 from pipelines.plan import Plan, Side
 from pipelines.progress import Progress
+from pipelines.work import do_step
 from tests.conftest import Task
 
 #: What the made-up steps of each stage wrote, and what they tell the driver.
@@ -353,3 +359,38 @@ def test_buckets_hold_so_many_keys(tmp_path: Path, rows: int, buckets: int) -> N
     side = Side("source", read=[Marker("", {}, {"chunks": [{"rows": rows}]}, {})])
     assert [step.params["bucket"] for step in plan.dedup(side)] == list(range(buckets))
     assert {step.params["buckets"] for step in plan.dedup(side)} == {buckets}
+
+
+def test_worker_with_other_versions_is_refused_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step(str(tmp_path), "match", "match", {}, {}, versions=versions.versions_of("match"))
+    monkeypatch.setattr(versions, "version", lambda name: "0.1" if name == "numba" else "1.0")
+    versions.check_versions({"numba": "0.1", "numpy": "1.0"})
+    do_step(step)
+    failure = read_failure(step)
+    assert failure is not None
+    wanted = step.versions["bitext_miner"]
+    assert failure["known"] is True
+    assert re.match(
+        rf"a worker \(.+\) has bitext_miner 1\.0, but the run was started with {wanted}: install", failure["message"]
+    )
+
+
+def test_versions_of_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = versions.installed()
+    assert found["numpy"] == np.__version__
+    assert found["unicode"] == unicodedata.unidata_version
+    assert found["python"] == platform.python_version()
+    assert "none" not in found.values()
+    monkeypatch.setitem(versions._DISTRIBUTIONS, "torch", ("no-such-distribution", "numpy"))
+    versions.version.cache_clear()
+    assert versions.version("torch") == np.__version__
+    monkeypatch.setitem(versions._DISTRIBUTIONS, "torch", ("no-such-distribution",))
+    versions.version.cache_clear()
+    assert versions.version("torch") == "none"
+    versions.version.cache_clear()
+
+
+def test_marker_records_the_versions(finished: MineResult) -> None:
+    for stage in versions.STAGES.keys() & {path.name for path in (finished.folder / "work").iterdir()}:
+        for path in (finished.folder / "work" / stage).glob("*.json"):
+            assert json.loads(path.read_text(encoding="utf-8"))["versions"] == versions.versions_of(stage)
