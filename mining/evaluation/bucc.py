@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mining.checks import check_threshold
 from mining.errors import InputError
 from mining.evaluation.gold import Gold, KnownIds, check_known
 from mining.evaluation.ids import IdIndex
@@ -112,7 +113,7 @@ def _index(pairs: pa.Table, name: str) -> IdIndex:
 def score_pairs(pairs: pa.Table, kept: KeptGold) -> ScoredPairs:
     """Join mined pairs (columns score, source_id, target_id) with gold; of a repeated pair the best score counts.
 
-    Raises InputError when a column is missing or a score is missing or NaN.
+    Raises InputError when a column is missing or a score is missing or not finite.
     """
     missing = [name for name in ("score", "source_id", "target_id") if name not in pairs.column_names]
     if missing:
@@ -120,11 +121,11 @@ def score_pairs(pairs: pa.Table, kept: KeptGold) -> ScoredPairs:
             f"the mined pairs: column '{missing[0]}' is missing; there are {', '.join(pairs.column_names)}"
         )
     score = pairs.column("score").cast(pa.float64()).to_numpy()
-    faulty = np.flatnonzero(np.isnan(score))
+    faulty = np.flatnonzero(~np.isfinite(score))
     if len(faulty):
-        raise InputError(
-            f"the mined pairs: row {faulty[0] + 1} has no score ({len(faulty)} such rows): score all pairs"
-        )
+        value = score[faulty[0]]
+        has = "no score" if np.isnan(value) else f"the score {value}"
+        raise InputError(f"the mined pairs: row {faulty[0] + 1} has {has} ({len(faulty)} such rows): score all pairs")
     sources, targets = _index(pairs, "source_id"), _index(pairs, "target_id")
     falling = np.argsort(-score, kind="stable")
     keys = sources.codes * max(len(targets), 1) + targets.codes
@@ -228,15 +229,30 @@ def _seen(gold: Gold, kept: KeptGold, ledger: Ledger, scored: ScoredPairs, ranks
     return seen
 
 
-def _coverage(gold: Gold, kept: KeptGold, ledger: Ledger, scored: ScoredPairs, ranks: GoldRanks | None) -> list[str]:
+def _fits_exchanged(gold: Gold, dropped: TableSource | None, scored: ScoredPairs) -> bool:
+    """Whether the run knows most ids of each column on the other side."""
+    other = Gold.from_pairs(zip(gold.target, gold.source, strict=True))
+    ledger = read_ledger(dropped, other.source_index, other.target_index)
+    seen = _seen(other, keep_gold(other, ledger), ledger, scored, None)
+    return all(2 * int(mask.sum()) > len(mask) for mask in seen.values())
+
+
+def _coverage(
+    gold: Gold,
+    kept: KeptGold,
+    ledger: Ledger,
+    scored: ScoredPairs,
+    ranks: GoldRanks | None,
+    dropped: TableSource | None,
+) -> list[str]:
     """Warn when most gold ids are unknown to the run; raises InputError when all ids of a side are."""
     if not scored.rows:
         return ["the file of pairs holds no pairs: nothing was extracted"]
     seen = _seen(gold, kept, ledger, scored, ranks)
     mend = "give the gold file of this corpus and check that ids, not line numbers, stand in both"
-    for side, ids, mined in (("source", gold.source, scored.target_ids), ("target", gold.target, scored.source_ids)):
+    for side, ids in (("source", gold.source), ("target", gold.target)):
         if ids and not seen[side].any():
-            swapped = bool((mined.find(ids) >= 0).any())
+            swapped = _fits_exchanged(gold, dropped, scored)
             raise InputError(
                 f"{gold.path}: none of the {len(seen[side])} {side} ids occurs in the mined pairs, for example "
                 f"'{ids[0]}' (line {gold.line[0]}): "
@@ -267,19 +283,21 @@ def evaluate_pairs(
     `candidates` are tables of a run or paths of their Parquet files. `threshold` None extracts all pairs, a number
     those with ``score >= threshold``, "tune" the best for F1 (`best_threshold`). With `known_source` and
     `known_target`, the ids of the corpora, gold ids outside them raise InputError; without them the ids met in the
-    tables are compared instead.
+    tables are compared instead. Raises ValueError for a threshold that is not finite.
 
     >>> table = pa.table({"score": [1.2, 0.9], "source_id": ["s1", "s2"], "target_id": ["t1", "t9"]})
     >>> evaluate_pairs(table, Gold.from_pairs([("s1", "t1"), ("s2", "t2")]), threshold="tune").threshold
     1.05
     """
+    if threshold != "tune":
+        check_threshold(threshold)
     check_known(gold, known_source, known_target)
     ledger = read_ledger(dropped, gold.source_index, gold.target_index)
     kept = keep_gold(gold, ledger)
     scored = score_pairs(pairs, kept)
     ranks = gold_ranks(candidates, kept.index) if candidates is not None else None
     covered_by_corpus = known_source is not None and known_target is not None
-    warnings = [] if covered_by_corpus else _coverage(gold, kept, ledger, scored, ranks)
+    warnings = [] if covered_by_corpus else _coverage(gold, kept, ledger, scored, ranks, dropped)
     limit = threshold if threshold != "tune" else best_threshold(scored.score, scored.gold >= 0, len(kept)).threshold
     return _result(gold, kept, ledger, scored, ranks, limit, threshold, warnings)
 

@@ -119,9 +119,8 @@ def cross_validate(pairs: pa.Table, gold: Gold, dropped: TableSource | None = No
     """
     kept = keep_gold(gold, read_ledger(dropped, gold.source_index, gold.target_index))
     if not 2 <= folds <= len(kept):
-        raise UsageError(
-            f"--folds {folds}: {gold.path} has {len(kept)} distinct gold pairs: use 2 to {len(kept)} folds"
-        )
+        mend = f"use 2 to {len(kept)} folds, or none" if len(kept) > 1 else "use no folds"
+        raise UsageError(f"--folds {folds}: {gold.path} has {len(kept)} distinct gold pairs: {mend}")
     scored = score_pairs(pairs, kept)
     gold_fold, mined_fold = assign_folds(kept, scored, folds)
     is_gold = scored.gold >= 0

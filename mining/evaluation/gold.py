@@ -18,6 +18,7 @@ from mining.corpus.compression import Digest
 from mining.corpus.lines import FaultyLine, Line, read_blocks, split_cells, split_lines
 from mining.errors import InputError, UsageError
 from mining.evaluation.ids import IdIndex
+from mining.text_arrays import text_array
 
 #: Ids of a corpus: a collection or array of strings, or a function that says for a list of ids which it knows.
 KnownIds: TypeAlias = Collection[str] | np.ndarray | pa.Array | pa.ChunkedArray | Callable[[list[str]], Sequence[bool]]
@@ -61,7 +62,7 @@ class Gold:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[Sequence[str]], path: str = "gold") -> Gold:
-        """Build a gold standard from (source id, target id[, domain]) tuples."""
+        """Build a gold standard from (source id, target id[, domain]) tuples; lone surrogates become U+FFFD."""
         return cls.from_rows(enumerate(pairs, start=1), path)
 
     @classmethod
@@ -104,7 +105,7 @@ def _columns(rows: Iterable[tuple[int, Sequence[str]]]) -> _Columns:
         lines.append(line)
         for column, value in zip(columns, (*fields[:2], fields[2] if len(fields) == 3 else None), strict=True):
             column.append(value)
-    source, target, domain = (pa.array(column, _TEXT) for column in columns)
+    source, target, domain = map(text_array, columns)
     return _Columns(np.array(lines, dtype=np.int64), source, target, domain)
 
 
@@ -204,24 +205,24 @@ def known_mask(ids: list[str], known: KnownIds) -> np.ndarray:
 def check_known(gold: Gold, known_source: KnownIds | None, known_target: KnownIds | None) -> None:
     """Raise InputError when gold ids are missing from a corpus, with their number, share, an example and the mend."""
     faults = []
-    swapped = False
-    other = {"source": known_target, "target": known_source}
-    for side, ids, known in (("source", gold.source, known_source), ("target", gold.target, known_target)):
+    sides = ("source", gold.source, known_source), ("target", gold.target, known_target)
+    for side, ids, known in sides:
         if known is None:
             continue
         distinct = getattr(gold, f"{side}_index").ids
         missing = distinct.filter(pa.array(~known_mask(distinct.to_pylist(), known))).to_pylist()
-        if not missing:
-            continue
-        line = gold.line[ids.index(missing[0])]
-        faults.append(
-            f"{len(missing)} of {len(distinct)} {side} ids ({len(missing) / len(distinct):.1%}) are not in the {side} "
-            f"corpus, for example '{missing[0]}' (line {line})"
-        )
-        there = other[side]
-        swapped = swapped or (there is not None and bool(known_mask(missing, there).all()))
+        if missing:
+            faults.append(
+                f"{len(missing)} of {len(distinct)} {side} ids ({len(missing) / len(distinct):.1%}) are not in the "
+                f"{side} corpus, for example '{missing[0]}' (line {gold.line[ids.index(missing[0])]})"
+            )
     if faults:
+        swapped = _all_known(gold.source, known_target) and _all_known(gold.target, known_source)
         raise InputError(f"{gold.path}: {' and '.join(faults)}: {_mend(swapped)}")
+
+
+def _all_known(ids: list[str], known: KnownIds | None) -> bool:
+    return known is not None and bool(known_mask(ids, known).all())
 
 
 def _mend(swapped: bool) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mining.compiled import compiled, in_ranges
 from mining.corpus.cells import string_buffers
+from mining.text_arrays import text_array
 
 #: Ids, as a list or in Arrow.
 Ids: TypeAlias = list[str] | pa.Array | pa.ChunkedArray
@@ -28,7 +29,7 @@ _LEAST_IDS = 16_384
 def id_array(ids: Ids) -> pa.Array:
     """Ids as one Arrow array that holds more than 2 GiB of text if need be."""
     if isinstance(ids, list):
-        return pa.array(ids, pa.large_string())
+        return text_array(ids)
     array = ids.cast(pa.large_string())
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 

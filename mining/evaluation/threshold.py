@@ -45,8 +45,8 @@ def _checked(scores: ArrayLike, correct: ArrayLike, n_gold: int) -> tuple[np.nda
     correct_array = np.asarray(correct, dtype=bool)
     if score_array.ndim != 1 or score_array.shape != correct_array.shape:
         raise ValueError(f"scores {score_array.shape} and correct {correct_array.shape} must be one value a pair")
-    if np.isnan(score_array).any():
-        raise ValueError("a score is NaN")
+    if not np.isfinite(score_array).all():
+        raise ValueError("a score is NaN or infinite")
     if int(correct_array.sum()) > n_gold:
         raise ValueError(f"{int(correct_array.sum())} correct pairs but only {n_gold} gold pairs: are pairs repeated?")
     return score_array, correct_array
@@ -58,8 +58,8 @@ def best_threshold(scores: ArrayLike, correct: ArrayLike, n_gold: int) -> BestTh
     `scores` is (n,) float64 in any order, `correct` (n,) bool, one entry a distinct pair; `n_gold` the number of gold
     pairs. Pairs of one score are accepted or rejected together. Of equal F1 the highest threshold wins. The threshold
     is the midpoint between the last accepted score and the next lower one, rounded to seven decimals where that still
-    separates the two; the last score itself when nothing lies below. It may be negative. Raises ValueError for NaN or
-    unequal lengths.
+    separates the two; the last score itself when nothing lies below. It may be negative. Raises ValueError for unequal
+    lengths and a score that is not finite.
     """
     score_array, correct_array = _checked(scores, correct, n_gold)
     n = len(score_array)

@@ -212,6 +212,32 @@ def test_no_overlap_because_the_columns_are_exchanged() -> None:
         evaluate_pairs(PAIRS, gold)
 
 
+@pytest.mark.parametrize(
+    "pairs", [[("t1", "x"), ("t2", "y")], [("t1", "s1"), ("x", "s2"), ("y", "s3")], [("t1", "s1"), ("t2", "x")]]
+)
+def test_an_exchange_is_advised_only_where_it_mends(pairs: list[tuple[str, str]]) -> None:
+    with pytest.raises(InputError, match="give the gold file of this corpus"):
+        evaluate_pairs(PAIRS, Gold.from_pairs(pairs))
+
+
+def test_dropped_rows_count_for_the_advice_to_exchange() -> None:
+    gold = Gold.from_pairs([("t1", "s1"), ("t9", "s9"), ("t8", "s8")])
+    dropped = dropped_table(("source", "s9", "blank", None), ("target", "t9", "duplicate", "t1"))
+    with pytest.raises(InputError, match="exchange its two columns"):
+        evaluate_pairs(PAIRS, gold, dropped)
+    with pytest.raises(InputError, match="give the gold file of this corpus"):
+        evaluate_pairs(PAIRS, gold)
+
+
+def test_scores_and_thresholds_are_finite() -> None:
+    for score, message in ((math.inf, "row 2 has the score inf"), (-math.inf, "row 2 has the score -inf")):
+        with pytest.raises(InputError, match=message):
+            evaluate_pairs(pairs_table(("s1", "t1", 1.0), ("s2", "t2", score)), GOLD)
+    for threshold in (math.nan, math.inf):
+        with pytest.raises(ValueError, match=r"threshold = .*: give a finite number"):
+            evaluate_pairs(PAIRS, GOLD, threshold=threshold)
+
+
 def test_little_overlap_is_a_warning() -> None:
     gold = Gold.from_pairs([("s1", "t1"), *[(f"x{i}", f"y{i}") for i in range(3)]], path="x.gold")
     (warning,) = evaluate_pairs(PAIRS, gold).warnings

@@ -60,6 +60,28 @@ def test_folds_are_even_and_pairs_go_with_their_gold() -> None:
     np.testing.assert_array_equal(mined_fold[is_gold], gold_fold[scored.gold[is_gold]])
 
 
+def test_wrong_pairs_are_dealt_out_too() -> None:
+    rows = [(f"s{i}", f"u{i}", 1.0) for i in range(5000)]
+    kept = keep_gold(GOLD, Ledger())
+    scored = score_pairs(table(rows), kept)
+    _, mined_fold = assign_folds(kept, scored, 5)
+    assert (scored.gold == -1).all()
+    assert np.bincount(mined_fold, minlength=5).min() > 900
+    # By both ids: neither all wrong pairs of a source nor all of a target fall into one fold.
+    for fixed in ([("s1", f"u{i}", 1.0) for i in range(100)], [(f"s{i}", "u1", 1.0) for i in range(100)]):
+        _, mined_fold = assign_folds(kept, score_pairs(table(fixed), kept), 5)
+        assert np.bincount(mined_fold, minlength=5).min() > 5
+
+
+def test_each_fold_is_measured_with_its_own_wrong_pairs() -> None:
+    rows = [(f"s{i}", f"t{i}", 1.0) for i in range(23)] + [(f"s{i}", f"u{i}", 1.0) for i in range(230)]
+    result = cross_validate(table(rows), GOLD, folds=5)
+    assert [fold.correct for fold in result.folds] == [fold.gold for fold in result.folds]
+    wrong = [fold.extracted - fold.correct for fold in result.folds]
+    assert sum(wrong) == 230
+    assert min(wrong) > 20
+
+
 def test_order_of_the_rows_does_not_matter() -> None:
     gold = Gold.from_pairs(list(zip(GOLD.source, GOLD.target, strict=True))[::-1])
     forward = cross_validate(table(RIGHT + WRONG), GOLD, folds=4)
@@ -103,5 +125,12 @@ def test_empty_pairs() -> None:
 
 @pytest.mark.parametrize("folds", [-1, 0, 1, 24])
 def test_number_of_folds(folds: int) -> None:
-    with pytest.raises(UsageError, match=rf"--folds {folds}: x\.gold has 23 distinct gold pairs: use 2 to 23 folds"):
+    with pytest.raises(
+        UsageError, match=rf"--folds {folds}: x\.gold has 23 distinct gold pairs: use 2 to 23 folds, or"
+    ):
         cross_validate(table(RIGHT), GOLD, folds=folds)
+
+
+def test_a_single_gold_pair_has_no_folds() -> None:
+    with pytest.raises(UsageError, match=r"--folds 2: gold has 1 distinct gold pairs: use no folds"):
+        cross_validate(table(RIGHT), Gold.from_pairs([("s1", "t1")]), folds=2)

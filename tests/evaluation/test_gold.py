@@ -129,6 +129,51 @@ def test_exchanged_columns_are_recognised() -> None:
         check_known(GOLD, {"t1", "t2", "t3", "t4"}, {"s1", "s2", "s4"})
 
 
+@pytest.mark.parametrize(
+    ("gold", "source", "target"),
+    [
+        # Of numbered rows the longer side has every number of the other: exchanging columns mends nothing.
+        ([("4", "4"), ("1", "1")], {"1", "2", "3"}, {"1", "2", "3", "4"}),
+        ([("4", "4"), ("1", "1")], {"1", "2", "3", "4"}, {"1", "2", "3"}),
+        ([("4", "4")], {"1", "2"}, {"3", "4"}),
+        ([("t1", "x")], {"s1"}, {"t1"}),
+        ([("t1", "s1"), ("t1", "s2")], {"s1"}, {"t1"}),
+        ([("t1", "s1")], {"s1"}, None),
+        ([("t1", "s1")], None, {"t1"}),
+    ],
+)
+def test_an_exchange_is_advised_only_where_it_mends(gold, source, target) -> None:
+    def check(pairs) -> None:
+        check_known(Gold.from_pairs(pairs, path="x.gold"), source, target)
+
+    with pytest.raises(InputError, match="give the gold file made for these corpora"):
+        check(gold)
+    other_way = [(right, left) for left, right in gold]
+    if source is not None and target is not None:
+        with pytest.raises(InputError):
+            check(other_way)
+
+
+def test_following_the_advice_to_exchange_mends() -> None:
+    pairs = [("4", "1"), ("2", "2")]
+    source, target = {"1", "2", "3"}, {"2", "4"}
+    with pytest.raises(InputError, match="exchange the two columns"):
+        check_known(Gold.from_pairs(pairs), source, target)
+    check_known(Gold.from_pairs([(right, left) for left, right in pairs]), source, target)
+    check_known(Gold.from_pairs(pairs), target, source)
+
+
+def test_what_cannot_be_seen_in_an_id_is_shown() -> None:
+    with pytest.raises(InputError, match=r"for example '\\ufeff3' \(line 1\)"):
+        check_known(Gold.from_pairs([("\ufeff3", "1")]), ["3"], ["1"])
+
+
+def test_lone_surrogates_of_ids_become_replacements() -> None:
+    gold = Gold.from_pairs([("s\udce9", "t"), ("s\ufffd", "t")])
+    assert (gold.source, len(gold), gold.repeated) == (["s\ufffd"], 1, 1)
+    assert gold.source_index.find(["s\udce8", "t"]).tolist() == [0, -1]
+
+
 def test_line_numbers_are_not_ids() -> None:
     with pytest.raises(InputError, match="ids are never line numbers"):
         check_known(Gold.from_pairs([("1", "1")]), ["s1"], ["t1"])

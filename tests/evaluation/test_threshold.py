@@ -103,7 +103,9 @@ def test_no_gold() -> None:
 @pytest.mark.parametrize(
     ("scores", "correct", "n_gold", "message"),
     [
-        ([1.0, math.nan], [True, False], 1, "a score is NaN"),
+        ([1.0, math.nan], [True, False], 1, "a score is NaN or infinite"),
+        ([1.0, math.inf], [True, False], 1, "a score is NaN or infinite"),
+        ([-math.inf], [True], 1, "a score is NaN or infinite"),
         ([1.0], [True, False], 1, "must be one value a pair"),
         ([1.0, 1.0], [True, True], 1, "2 correct pairs but only 1 gold pairs"),
     ],
