@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
 from mining.errors import InputError, UsageError
+from mining.text_arrays import text_array
 from mining.tsv import tsv_bytes
 
 PAIRS_SCHEMA = pa.schema(
@@ -95,6 +96,14 @@ def replacing(path: str | Path) -> Iterator[str]:
             os.unlink(temporary)
 
 
+def refuse_input(output: str | Path, inputs: Iterable[str | Path], flag: str = "") -> None:
+    """Raise UsageError when an output would take the place of an input; `flag` names what it was given by."""
+    place = Path(output).resolve()
+    for path in inputs:
+        if Path(path).resolve() == place:
+            raise UsageError(f"{flag}{output}: is the input as well: name another output")
+
+
 def write_parquet(path: str | Path, schema: pa.Schema, blocks: Iterable[pa.Table]) -> int:
     """Write blocks of rows as one Parquet file with equal row groups; returns the number of rows.
 
@@ -161,28 +170,61 @@ def write_tsv(path: str | Path, schema: pa.Schema, blocks: Iterable[pa.Table]) -
 
 def _typed(table: pa.Table, path: Path, columns: list[str]) -> pa.Table:
     """The wanted columns with their types."""
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        raise UsageError(
-            f"{path}: not a file of mined pairs: column '{missing[0]}' is missing; "
-            f"its columns are {', '.join(table.column_names)}"
-        )
+    check_columns(table.column_names, columns, path)
+    wrong = [name for name in columns if name.endswith("_id") and pa.types.is_floating(table.schema.field(name).type)]
+    if wrong:
+        raise InputError(f"{path}: column '{wrong[0]}' holds numbers with decimals: ids are texts or whole numbers")
     try:
         return table.select(columns).cast(pa.schema([PAIRS_SCHEMA.field(name) for name in columns]))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(f"{path}: a value does not fit its column: {error}") from None
 
 
-def _read_tsv(path: Path, lines: Iterator[tuple[int, str]]) -> pa.Table:
+def check_columns(names: list[str], wanted: list[str], path: str | Path) -> None:
+    """Raise UsageError when a wanted column of a file of pairs is missing or stands twice."""
+    for name in wanted:
+        if names.count(name) != 1:
+            wrong = "is missing" if name not in names else "stands twice"
+            raise UsageError(
+                f"{path}: not a file of mined pairs: column '{name}' {wrong}; its columns are {', '.join(names)}"
+            )
+
+
+def _read_tsv(path: Path, lines: Iterator[tuple[int, str]], wanted: list[str]) -> pa.Table:
     header: list[str] = next(lines, (1, ""))[1].split("\t")
-    columns: list[list[str]] = [[] for _ in header]
+    columns: dict[int, list[str]] = {place: [] for place, name in enumerate(header) if name in wanted}
     for number, line in lines:
         fields = line.split("\t")
         if len(fields) != len(header):
             raise InputError(f"{path}:{number}: {len(fields)} columns where the first line names {len(header)}")
-        for column, field in zip(columns, fields, strict=True):
-            column.append(field)
-    return pa.table({name: pa.array(column, pa.string()) for name, column in zip(header, columns, strict=True)})
+        for place, column in columns.items():
+            column.append(fields[place])
+    check_columns(header, wanted, path)
+    return pa.table([text_array(column) for column in columns.values()], names=[header[place] for place in columns])
+
+
+def _read_jsonl(path: Path, lines: Iterator[tuple[int, str]], wanted: list[str]) -> pa.Table:
+    columns: dict[str, list[Any]] = {name: [] for name in wanted}
+    for number, line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: not JSON lines: {error}") from None
+        if not isinstance(record, dict):
+            raise InputError(f"{path}:{number}: not a JSON object: each line holds one pair")
+        check_columns(list(record), wanted, f"{path}:{number}")
+        for name, values in columns.items():
+            values.append(record[name])
+    try:
+        return pa.table({name: _values(values) for name, values in columns.items()})
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(f"{path}: a value does not fit its column: {error}") from None
+
+
+def _values(values: list[Any]) -> pa.Array:
+    if all(value is None or isinstance(value, str) for value in values):
+        return text_array(values)
+    return pa.array(values)
 
 
 def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -205,16 +247,22 @@ def read_pairs_file(path: str | Path, columns: list[str] | None = None) -> pa.Ta
         raise UsageError(f"{path}: no such file of pairs")
     kind = next((s for s in path.suffixes[::-1] if s not in {".gz", ".bz2", ".xz", ".zst"}), "")
     if kind == ".parquet":
-        return _typed(read_parquet(path), path, columns)
-    if kind == ".tsv":
-        return _typed(_read_tsv(path, _text_lines(path)), path, columns)
-    if kind == ".jsonl":
-        try:
-            records = [json.loads(line) for _, line in _text_lines(path)]
-            return _typed(pa.Table.from_pylist(records), path, columns)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}: not JSON lines: {error}") from None
+        check_columns(read_parquet_schema(path).names, columns, path)
+        return _typed(read_parquet(path, columns), path, columns)
+    if kind in (".tsv", ".jsonl"):
+        read = _read_tsv if kind == ".tsv" else _read_jsonl
+        return _typed(read(path, _text_lines(path), columns), path, columns)
     raise UsageError(f"{path}: pairs are read from .parquet, .tsv or .jsonl files")
+
+
+def read_parquet_schema(path: str | Path) -> pa.Schema:
+    """The columns of a Parquet file; errors as of `read_parquet`."""
+    try:
+        return pq.read_schema(path)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: not a readable Parquet file: {error}") from None
 
 
 def read_parquet(path: str | Path, columns: list[str] | None = None) -> pa.Table:

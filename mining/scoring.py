@@ -9,6 +9,7 @@ was mined with.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
 from mining.checks import check_counts, check_margin
-from mining.corpus import BitextSpec, CorpusSpec, Row, dedup_key, read_rows, row_blocks
+from mining.corpus import BitextSpec, CorpusSpec, Row, dedup_key, list_inputs, read_rows, row_blocks
 from mining.devices import torch_threads
 from mining.encoder import Encoder, load_encoder
 from mining.encoder.checked import encode_checked
@@ -28,7 +29,7 @@ from mining.encoder.stored import TableType
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
 from mining.margin import DECIMALS, Margin, count_floored, margin_scores, neighbour_means
-from mining.pairs import replacing, write_parquet, write_tsv
+from mining.pairs import refuse_input, replacing, write_parquet, write_tsv
 from mining.search import exact_cosines, from_stored, knn, to_stored
 from mining.settings import Settings
 from mining.text_arrays import table_parts, text_array, whole
@@ -143,7 +144,8 @@ def pool_from_vectors(path: str, encoder: Encoder) -> Pool:
     dim = content.vectors.shape[1]
     if dim != encoder.dim:
         raise UsageError(
-            f"{path}: its vectors have dimension {dim} but the model has {encoder.dim}: encode the pool with this model"
+            f"{path}: its vectors have dimension {dim} but the model has {encoder.dim}: encode the pool with "
+            "this model and dim"
         )
     if content.model_hash != encoder.hash:
         raise UsageError(
@@ -276,6 +278,9 @@ def check_output(path: str | Path) -> Path:
         )
     if not path.parent.is_dir():
         raise UsageError(f"{path}: folder {path.parent} does not exist: make it first")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        wrong = "is a folder" if path.is_dir() else f"the folder {path.parent} cannot be written"
+        raise UsageError(f"{path}: {wrong}: name another output")
     return path
 
 
@@ -301,8 +306,8 @@ def score_file(config: ScoreConfig) -> PairScorer:
     writing) when not one row could be scored.
     """
     output = check_output(config.output)
-    if str(output.resolve()) in {str(Path(path).resolve()) for path in config.pairs.paths}:
-        raise UsageError(f"{output}: is the input as well: name another output")
+    specs = [spec for spec in (config.pairs, config.source_pool, config.target_pool) if spec is not None]
+    refuse_input(output, (path for spec in specs for path in _input_paths(spec)))
     encoder, target_encoder = _encoders(config)
     pools = None
     if config.source_pool is not None and config.target_pool is not None:
@@ -321,6 +326,13 @@ def score_file(config: ScoreConfig) -> PairScorer:
         name = ", ".join(config.pairs.paths)
         raise RunError(f"{name}: none of the {total} pairs could be scored ({reasons}): see {output}")
     return scorer
+
+
+def _input_paths(spec: BitextSpec | CorpusSpec) -> list[str]:
+    """The files of a spec; raises UsageError when one is missing."""
+    if len(spec.paths) == 1 and spec.paths[0].endswith(".npy"):
+        return spec.paths
+    return [path for file in list_inputs(spec) for path in (file.path, file.target_path) if path is not None]
 
 
 def _encoders(config: ScoreConfig) -> tuple[Encoder, Encoder]:

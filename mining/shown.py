@@ -7,11 +7,14 @@ nothing.
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 #: What terminals act upon, or cannot be given: control characters, line and paragraph separators, embeddings, overrides
 #: and isolates of the writing direction, and surrogates.
 _COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
@@ -32,6 +35,13 @@ def shown(text: str) -> str:
 def safe(text: str) -> str:
     """For texts that are shown to be read: only what a terminal would act upon as an escape, line breaks too."""
     return _COMMANDS.sub(lambda found: _escape(found[0]), text)
+
+
+def json_text(data: Any) -> str:
+    """JSON of plain data with sorted keys, readable; a lone surrogate, as in names of files, stands there as `shown`
+    writes it."""
+    text = json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False)
+    return _SURROGATES.sub(lambda found: "\\" + _escape(found[0]), text)
 
 
 def safe_lines(text: str) -> str:

@@ -2,10 +2,19 @@ import json
 import lzma
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mining.errors import InputError, UsageError
-from mining.pairs import GROUP_ROWS, PAIRS_SCHEMA, read_pairs_file, read_parquet, write_parquet, write_tsv
+from mining.pairs import (
+    GROUP_ROWS,
+    PAIRS_SCHEMA,
+    read_pairs_file,
+    read_parquet,
+    refuse_input,
+    write_parquet,
+    write_tsv,
+)
 
 
 def table(rows: int, text: str = "a text") -> pa.Table:
@@ -90,3 +99,73 @@ def test_faulty_files_are_named(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="not a readable Parquet file"):
         read_parquet(tmp_path / "x.parquet")
+
+
+def pairs_of(path, content):
+    path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return read_pairs_file(path, ["score", "source_id", "target_id"])
+
+
+def test_columns_that_are_not_asked_for_do_not_matter(tmp_path):
+    wanted = {"score": [1.5], "source_id": ["1"], "target_id": ["b"]}
+    assert pairs_of(tmp_path / "a.tsv", "x\ttarget_id\tx\tscore\tsource_id\n\tb\t\t1.5\t1\n").to_pydict() == wanted
+    lines = '{"score": 1.5, "source_id": 1, "target_id": "b", "x": [1]}\n'
+    assert pairs_of(tmp_path / "a.jsonl", lines).to_pydict() == wanted
+    table = pa.table({"x": pa.array([[1]]), **wanted, "source_id": [1]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read_pairs_file(tmp_path / "a.parquet", ["score", "source_id", "target_id"]).to_pydict() == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "score\tscore\tsource_id\ttarget_id\n", "column 'score' stands twice"),
+        ("a.tsv", "score\tsource_id\n", "column 'target_id' is missing; its columns are score, source_id"),
+        ("a.tsv", "score\tsource_id\ttarget_id\nx\ta\tb\n", "a value does not fit its column: .*'x'"),
+        ("a.jsonl", "\n[1]\n", "a.jsonl:1: not JSON lines"),
+        ("a.jsonl", "[1]\n", "a.jsonl:1: not a JSON object: each line holds one pair"),
+        (
+            "a.jsonl",
+            '{"score": 1, "source_id": "a", "target_id": "b"}\n{"score": 1}\n',
+            "a.jsonl:2: .*'source_id' is missing",
+        ),
+        ("a.jsonl", '{"score": [1], "source_id": "a", "target_id": "b"}\n', "a value does not fit its column"),
+        (
+            "a.jsonl",
+            '{"score": 1, "source_id": "a", "target_id": 1}\n{"score": 1, "source_id": 1, "target_id": 2}\n',
+            "a value does not fit its column",
+        ),
+        ("a.jsonl", '{"score": 1, "source_id": 1.5, "target_id": 1}\n', "column 'source_id' holds numbers with dec"),
+    ],
+)
+def test_faulty_pairs_are_named(tmp_path, name, content, message):
+    with pytest.raises((UsageError, InputError), match=message):
+        pairs_of(tmp_path / name, content)
+
+
+def test_pairs_in_parquet_of_other_columns_are_named(tmp_path):
+    whole = {"score": pa.array([1.0]), "source_id": pa.array(["a"]), "target_id": pa.array(["b"])}
+    for column, values, message in (
+        ("score", pa.array(["x"]), "a value does not fit its column"),
+        ("target_id", pa.array([1.0]), "column 'target_id' holds numbers with decimals"),
+        ("target_id", pa.array([["b"]]), "a value does not fit its column"),
+    ):
+        pq.write_table(pa.table({**whole, column: values}), tmp_path / "a.parquet")
+        with pytest.raises(InputError, match=rf"a\.parquet: {message}"):
+            read_pairs_file(tmp_path / "a.parquet", list(whole))
+    pq.write_table(pa.table({"score": whole["score"]}), tmp_path / "a.parquet")
+    with pytest.raises(UsageError, match="column 'source_id' is missing; its columns are score"):
+        read_pairs_file(tmp_path / "a.parquet", list(whole))
+
+
+def test_a_lone_surrogate_in_json_becomes_a_replacement(tmp_path):
+    lines = '{"score": 1, "source_id": "\\ud800", "target_id": "b"}\n'
+    assert pairs_of(tmp_path / "a.jsonl", lines).column("source_id").to_pylist() == ["\ufffd"]
+
+
+def test_an_output_in_the_place_of_an_input_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    refuse_input(tmp_path / "a", [tmp_path / "b", "c"])
+    for output in (tmp_path / "a", tmp_path / "link", tmp_path / "x" / ".." / "a"):
+        with pytest.raises(UsageError, match=r"--json .*: is the input as well: name another output"):
+            refuse_input(output, [tmp_path / "b", tmp_path / "a"], "--json ")

@@ -315,11 +315,37 @@ def test_fault_while_writing_leaves_the_old_file(tmp_path: Path, model: Path) ->
         ("out.txt", r"out\.txt: the name of a file of scores ends in \.tsv, \.jsonl, \.parquet"),
         ("none/out.tsv", r"folder .*none does not exist: make it first"),
         ("pairs.jsonl", r"pairs\.jsonl: is the input as well: name another output"),
+        ("pool.jsonl", r"pool\.jsonl: is the input as well: name another output"),
+        ("folder.tsv", r"folder\.tsv: is a folder: name another output"),
     ],
 )
 def test_bad_output(tmp_path: Path, pairs_file: Path, model: Path, output: str, message: str) -> None:
+    (tmp_path / "folder.tsv").mkdir()
+    (tmp_path / "pool.jsonl").write_text('{"text": "red"}\n')
+    pool = CorpusSpec(path=str(tmp_path / "*l.jsonl"), format="jsonl")
+    pools = {"source_pool": pool, "target_pool": pool}
+    settings = config(pairs_file, model, tmp_path / output)
     with pytest.raises(UsageError, match=message):
-        score_file(config(pairs_file, model, tmp_path / output))
+        score_file(settings.model_copy(update=pools))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["p.jsonl", "-o", "x.tsv", "--k", "2"], "--k is for the margin against pools: give --source-pool and"),
+        (["p.jsonl", "-o", "x.tsv", "--pool-columns", "a"], "--pool-columns is for the margin against pools"),
+    ],
+)
+def test_flags_on_pools_need_pools(run: Callable[..., Result], flags: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        run(*flags)
+
+
+def test_the_configuration_is_not_overwritten(tmp_path: Path, pairs_file: Path, run: Callable[..., Result]) -> None:
+    place = tmp_path / "config.jsonl"
+    place.write_text(f"{{pairs: {pairs_file}, output: {place}}}")
+    with pytest.raises(UsageError, match=r"config\.jsonl: is the input as well"):
+        run("--config", place)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import logging
 import os
 import subprocess
@@ -16,7 +17,7 @@ from mining.cli.evaluate.output import show_table
 from mining.cli.say import LogFormatter, say, warn
 from mining.console import SafeConsole
 from mining.errors import InputError
-from mining.shown import safe, safe_lines, shown
+from mining.shown import json_text, safe, safe_lines, shown
 from pipelines.progress import Progress
 
 ROOT = Path(__file__).parent.parent
@@ -131,3 +132,9 @@ def test_there_is_no_other_way_to_the_terminal() -> None:
     assert len(modules) > 100
     found = {path.name: calls(path) & ways for path in modules if path.name not in allowed}
     assert {name: ways for name, ways in found.items() if ways} == {}
+
+
+def test_json_of_names_that_are_no_utf8_can_be_written_and_read() -> None:
+    text = json_text({"caf\udce9": "\u2028ä\ud800", "a": 1})
+    assert json.loads(text.encode()) == {"caf\\xe9": "\u2028ä\\ud800", "a": 1}
+    assert text == '{\n  "a": 1,\n  "caf\\\\xe9": "\u2028ä\\\\ud800"\n}'

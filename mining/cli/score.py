@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mining.cli.say import say, warn
+from mining.errors import UsageError
 
 _POOL = "text corpus of any format, or vectors written by `bitext encode`"
 
@@ -65,12 +66,21 @@ def score(
     target_language: Annotated[str | None, typer.Option(help="Language of the target, likewise.")] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file with these settings; flags override it.")] = None,
 ) -> None:
+    from mining.pairs import refuse_input
     from mining.scoring import ScoreConfig, score_file
     from mining.settings import validate
 
     given = {name: value for name, value in locals().items() if name in _FLAGS}
     where = str(config) if config is not None else "bitext score"
     settings = validate(ScoreConfig, _settings(given, config), where)
+    of_pools = [name for name in _OF_POOLS if given[name] is not None]
+    if of_pools and settings.source_pool is None:
+        raise UsageError(
+            f"--{of_pools[0].replace('_', '-')} is for the margin against pools: give --source-pool and --target-pool, "
+            "or leave it out"
+        )
+    if config is not None:
+        refuse_input(settings.output, [config])
     _report(score_file(settings), settings)
 
 
@@ -78,6 +88,7 @@ score.__doc__ = SCORE_HELP
 
 _PAIRS_FLAGS = ("format", "columns", "source", "target", "id", "max_chars", "invalid_utf8", "on_bad_row")
 _POOL_FLAGS = ("source_pool", "target_pool", "pool_format", "pool_columns", "source_pool_text", "target_pool_text")
+_OF_POOLS = ("pool_format", "pool_columns", "source_pool_text", "target_pool_text", "k", "margin")
 _TOP_FLAGS = (
     *("output", "model", "k", "margin", "threads", "device"),
     *("dim", "dtype", "source_language", "target_language"),

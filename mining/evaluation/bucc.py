@@ -107,6 +107,8 @@ def _index(pairs: pa.Table, name: str) -> IdIndex:
     column = pairs.column(name)
     if column.null_count:
         raise InputError(f"the mined pairs: {column.null_count} rows have no {name}: every pair needs both ids")
+    if pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
+        raise InputError(f"the mined pairs: column '{name}' is {column.type}: ids are texts or whole numbers")
     return IdIndex(column)
 
 
@@ -120,7 +122,10 @@ def score_pairs(pairs: pa.Table, kept: KeptGold) -> ScoredPairs:
         raise InputError(
             f"the mined pairs: column '{missing[0]}' is missing; there are {', '.join(pairs.column_names)}"
         )
-    score = pairs.column("score").cast(pa.float64()).to_numpy()
+    try:
+        score = pairs.column("score").cast(pa.float64()).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"the mined pairs: column 'score' holds no numbers: {error}") from None
     faulty = np.flatnonzero(~np.isfinite(score))
     if len(faulty):
         value = score[faulty[0]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -19,22 +19,40 @@ from mining.evaluation.ids import IdIndex, id_array
 TableSource: TypeAlias = pa.Table | str | Path
 SIDES = ("source", "target")
 BLOCK_ROWS = 524_288
+_LEDGER_COLUMNS = dict.fromkeys(("side", "id", "reason", "kept_id"), pa.large_string())
+_CANDIDATE_COLUMNS = {
+    **dict.fromkeys(("source_id", "target_id"), pa.large_string()),
+    **dict.fromkeys(("forward_rank", "backward_rank"), pa.int64()),
+}
 
 
-def table_blocks(table: TableSource, columns: list[str], what: str) -> Iterator[pa.RecordBatch]:
-    """The named columns of a table, in blocks; raises InputError when one is missing or the file is damaged."""
+def table_blocks(table: TableSource, columns: Mapping[str, pa.DataType], what: str) -> Iterator[pa.RecordBatch]:
+    """The named columns of a table as these types, in blocks; raises InputError when one is missing or of another kind,
+    or the file is damaged."""
     if isinstance(table, pa.Table):
-        _require(table.column_names, columns, what)
-        yield from table.select(columns).to_batches()
+        _require(table.column_names, list(columns), what)
+        yield from (_cast(block, columns, what) for block in table.select(list(columns)).to_batches())
         return
     try:
         with pq.ParquetFile(table) as file:
-            _require(file.schema_arrow.names, columns, str(table))
-            yield from file.iter_batches(batch_size=BLOCK_ROWS, columns=columns)
+            _require(file.schema_arrow.names, list(columns), str(table))
+            for block in file.iter_batches(batch_size=BLOCK_ROWS, columns=list(columns)):
+                yield _cast(block, columns, str(table))
     except FileNotFoundError:
         raise UsageError(f"{table}: no such file") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{table}: not a readable Parquet file: {error}") from None
+
+
+def _cast(block: pa.RecordBatch, columns: Mapping[str, pa.DataType], what: str) -> pa.RecordBatch:
+    values = []
+    for name, kind in columns.items():
+        column = block.column(name)
+        try:
+            values.append(column.cast(kind))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InputError(f"{what}: column '{name}' is {column.type}, not {kind}: {error}") from None
+    return pa.record_batch(values, names=list(columns))
 
 
 def _require(names: list[str], columns: list[str], what: str) -> None:
@@ -64,7 +82,7 @@ class Ledger:
 
     def add(self, dropped: TableSource, wanted: dict[str, IdIndex]) -> None:
         """Take in the rows of `dropped` that concern the `wanted` ids of each side."""
-        for block in table_blocks(dropped, ["side", "id", "reason", "kept_id"], "the drop ledger"):
+        for block in table_blocks(dropped, _LEDGER_COLUMNS, "the drop ledger"):
             for side, ids in wanted.items():
                 rows = block.filter(pc.equal(block.column("side"), side))
                 self._note(side, rows.filter(pa.array(ids.find(rows.column("id")) >= 0)))
@@ -172,13 +190,13 @@ def gold_ranks(candidates: TableSource, index: PairIndex) -> GoldRanks:
     seen_source = np.zeros(len(index.source), dtype=bool)
     seen_target = np.zeros(len(index.target), dtype=bool)
     k = 0
-    for block in table_blocks(candidates, ["source_id", "target_id", *ranks], "the table of candidates"):
+    for block in table_blocks(candidates, _CANDIDATE_COLUMNS, "the table of candidates"):
         s, t = index.source.find(block.column("source_id")), index.target.find(block.column("target_id"))
         seen_source[s[s >= 0]] = True
         seen_target[t[t >= 0]] = True
         pair = index.find(s, t)
         for name, best in ranks.items():
-            rank = pc.fill_null(block.column(name), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+            rank = pc.fill_null(block.column(name), 0).to_numpy(zero_copy_only=False)
             k = max(k, int(rank.max(initial=0)))
             hit = (pair >= 0) & (rank > 0)
             np.minimum.at(best, pair[hit], rank[hit])

@@ -317,3 +317,33 @@ def test_counts_equal_those_of_sets(
     assert result.counts["extracted"] == len(extracted)
     assert result.counts["correct"] == len(extracted & set(gold))
     assert result.counts["gold_kept"] == len(set(gold))
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"pairs": PAIRS.set_column(0, "score", pa.array(["x"] * 5))}, "the mined pairs: column 'score' holds no numb"),
+        ({"pairs": PAIRS.set_column(1, "source_id", pa.array([1.0] * 5))}, "column 'source_id' is double: ids are te"),
+        ({"pairs": PAIRS.set_column(2, "target_id", pa.array([["a"]] * 5))}, "column 'target_id' is list<"),
+        (
+            {"dropped": dropped_table(("source", "s1", "blank", None)).set_column(1, "id", pa.array([["s1"]]))},
+            "the drop ledger: column 'id' is list<",
+        ),
+        (
+            {
+                "candidates": candidates_table(("s1", "t1", 1, 1))
+                .drop_columns(["forward_rank"])
+                .append_column("forward_rank", pa.array(["first"]))
+            },
+            "the table of candidates: column 'forward_rank' is string, not int64",
+        ),
+    ],
+)
+def test_columns_of_another_kind_are_named(tables: dict[str, pa.Table], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        evaluate_pairs(**{"pairs": PAIRS, "gold": GOLD, **tables})
+
+
+def test_whole_numbers_and_dictionaries_are_ids_too() -> None:
+    pairs = pa.table({"score": [1.0], "source_id": [7], "target_id": pa.array(["t"]).dictionary_encode()})
+    assert evaluate_pairs(pairs, Gold.from_pairs([("7", "t")])).f1 == 1.0

@@ -165,12 +165,25 @@ def test_empty_tuning_split(folder: Path) -> None:
         (["--folds", "5", "--threshold", "1"], "--folds tunes the threshold by itself"),
         (["--folds", "9"], "use 2 to 4 folds"),
         (["--dropped", "nowhere.parquet"], "--dropped nowhere.parquet: no such file"),
+        (["--columns", "id,text"], "--format, --columns, --id and --text are of corpora: give --source or --target"),
         (["--json", "no/such/folder/m.json"], "--json no/such/folder/m.json: there is no folder no/such/folder"),
     ],
 )
 def test_bad_flags(folder: Path, arguments: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         run("--pairs", folder, "--gold", folder / "x.gold", *arguments)
+
+
+@pytest.mark.parametrize("name", ["x.gold", "pairs.parquet", "corpus.tsv"])
+def test_metrics_never_take_the_place_of_an_input(folder: Path, name: str) -> None:
+    (folder / "corpus.tsv").write_text("s1\ttext\n")
+    before = (folder / name).read_bytes()
+    with pytest.raises(UsageError, match=rf"--json .*{name}: is the input as well: name another output"):
+        run(
+            *("--pairs", folder, "--gold", folder / "x.gold", "--json", folder / name),
+            *("--source", folder / "corpus.tsv", "--columns", "id,text"),
+        )
+    assert (folder / name).read_bytes() == before
 
 
 def test_missing_files(folder: Path) -> None:

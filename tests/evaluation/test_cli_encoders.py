@@ -122,3 +122,21 @@ def test_bad_flags(bitext, bag_model, piles, flags, message):
 @pytest.mark.parametrize("command", ["bucc", "mining", "tatoeba", "sts"])
 def test_help_has_examples(bitext, command):
     assert "Examples" in bitext("evaluate", command, "--help").out
+
+
+@pytest.mark.parametrize("command", ["sts", "tatoeba"])
+def test_metrics_never_take_the_place_of_an_input(bitext, bag_model, judged, aligned, command):
+    folder, name = (judged, "STS13.two.tsv") if command == "sts" else (aligned, "tatoeba.fra-eng.fra")
+    before = (folder / name).read_bytes()
+    ended = bitext("evaluate", command, folder, "--json", folder / name)
+    assert ended.code == 2
+    assert "is the input as well: name another output" in ended.err
+    assert (folder / name).read_bytes() == before
+
+
+def test_a_name_that_is_no_utf8_is_shown_and_written(bitext, bag_model, judged, tmp_path):
+    (judged / "STS13.two.tsv").rename(judged / "caf\udce9.two.tsv")
+    ended = bitext("evaluate", "sts", judged, "--json", tmp_path / "s.json")
+    assert ended.code == 0
+    assert "caf\\xe9" in ended.out
+    assert "caf\\xe9.two" in json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))["sets"]

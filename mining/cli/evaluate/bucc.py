@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mining.cli.evaluate.encoders import Json
-from mining.cli.evaluate.output import limit_text, share, show_table, write_json
+from mining.cli.evaluate.output import limit_text, refuse_inputs, share, show_table, write_json
 from mining.cli.say import say, warn
 from mining.errors import UsageError
 
@@ -89,10 +89,8 @@ class Split:
 
 
 def _load_pairs(path: Path) -> pa.Table:
-    from mining.pairs import read_pairs_file, read_parquet
+    from mining.pairs import read_pairs_file
 
-    if path.suffix == ".parquet":
-        return read_parquet(path, columns=["score", "source_id", "target_id"])
     return read_pairs_file(path, ["score", "source_id", "target_id"])
 
 
@@ -202,6 +200,10 @@ def bucc(
     limit = _parse_threshold(threshold)
     split = Split.find(pairs, gold, dropped, candidates)
     test = Split.find(test_pairs, test_gold) if test_pairs is not None and test_gold is not None else None
+    if source is None and target is None and (format != "auto" or columns or id or text):
+        raise UsageError("--format, --columns, --id and --text are of corpora: give --source or --target too")
+    files = [path for one in (split, test) if one is not None for path in vars(one).values()]
+    refuse_inputs(json_, *files, source, target)
     given = {"format": format, "columns": columns.split(",") if columns else None, "id": id, "text": text}
     # Only ids matter here, so rows with faulty texts are no obstacle.
     corpus = {"invalid_utf8": "skip", "on_bad_row": "skip", **{k: v for k, v in given.items() if v is not None}}

@@ -17,7 +17,7 @@ from mining.cli.evaluate.encoders import (
     Threads,
     load_sides,
 )
-from mining.cli.evaluate.output import limit_text, share, show_table, write_json
+from mining.cli.evaluate.output import limit_text, refuse_inputs, share, show_table, write_json
 from mining.cli.say import say, warn
 from mining.errors import UsageError
 
@@ -63,6 +63,7 @@ def mining(
     from mining.settings import validate
 
     margins = _checked(margin, strategy)
+    refuse_inputs(json_, *source, *target, gold)
     common = {"format": format, "columns": [name.strip() for name in columns.split(",")] if columns else None}
     specs = [
         validate(CorpusSpec, {"path": paths, **common}, f"--{side}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,14 @@ def show_table(title: str, header: list[str], rows: list[list[str]]) -> None:
     SafeConsole().print(table)
 
 
+def refuse_inputs(path: Path | None, *inputs: str | Path | None) -> None:
+    """Raise UsageError when the file of ``--json`` is one of the inputs; None stands for one that is not given."""
+    if path is not None:
+        from mining.pairs import refuse_input
+
+        refuse_input(path, (one for one in inputs if one is not None), "--json ")
+
+
 def writable(path: Path | None) -> Path | None:
     """Check the place of ``--json`` before any work is done; raises UsageError when nothing can be written there."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
@@ -47,9 +54,10 @@ def writable(path: Path | None) -> Path | None:
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Write metrics with sorted keys; raises UsageError when the file cannot be written."""
     from mining.pairs import replacing
+    from mining.shown import json_text
 
     try:
         with replacing(path) as temporary:
-            Path(temporary).write_text(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
+            Path(temporary).write_text(json_text(data) + "\n", "utf-8")
     except OSError as error:
         raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from None

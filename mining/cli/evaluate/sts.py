@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mining.cli.evaluate.encoders import Device, Dim, Dtype, Json, Language, Model, Threads, load_sides
-from mining.cli.evaluate.output import show_table, write_json
+from mining.cli.evaluate.output import refuse_inputs, show_table, write_json
 from mining.cli.say import say
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def sts(
 ) -> None:
     from mining.evaluation.sts import find_sts, read_sts, sts_correlations
 
-    datasets = [read_sts(path) for path in find_sts(paths)]
+    files = find_sts(paths)
+    refuse_inputs(json_, *files)
+    datasets = [read_sts(path) for path in files]
     encoder, _ = load_sides(model, device, dim, dtype, (language, language))
     result = sts_correlations(encoder, datasets, threads=threads)
     _show(result)

@@ -17,7 +17,7 @@ from mining.cli.evaluate.encoders import (
     Threads,
     load_sides,
 )
-from mining.cli.evaluate.output import show_table, write_json
+from mining.cli.evaluate.output import refuse_inputs, show_table, write_json
 from mining.cli.say import say
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def tatoeba(
     options: dict[str, Any] = {"format": format, "source": source, "target": target, "invalid_utf8": invalid_utf8}
     options["columns"] = [name.strip() for name in columns.split(",")] if columns else None
     sets = find_aligned(paths, options)
+    refuse_inputs(json_, *(path for spec in sets.values() for path in spec.paths))
     encoder, target_encoder = load_sides(model, device, dim, dtype, (source_language, target_language))
     results = {}
     for name, spec in sets.items():
