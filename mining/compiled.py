@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy.ma  # noqa: F401  numba imports it at the first call of a kernel, in whatever thread, and it parses
 from numba.core.dispatcher import Dispatcher
 
 from mining.kernel_cache import KernelCache

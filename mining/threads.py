@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+
+PARSING = threading.Lock()
+"""Held while numpy reads the header of a file, which it lets Python parse.
+
+In Python 3.11 a parse fails with ``SystemError: AST constructor recursion depth mismatch`` when another thread parses
+something meanwhile; it can, whenever the garbage collector runs within the parse.
+"""
 
 
 def resolve_threads(threads: int) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mining.errors import InputError
+from mining.threads import PARSING
 from pipelines.lists import FileList
 
 
@@ -35,7 +36,8 @@ def _mapped(path: str) -> NDArray[Any]:
     with pa.memory_map(path) as file:
         if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError("another version of the format")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        with PARSING:
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
         data = file.read_buffer()
     if fortran:
         raise ValueError("in Fortran order")

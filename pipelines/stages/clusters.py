@@ -11,6 +11,7 @@ from mining.devices import torch_threads
 from mining.search.cluster_search import Division, sample_places, train
 from mining.search.clusters import Clusters
 from mining.search.vectors import STORED, from_stored
+from mining.threads import PARSING
 from pipelines.artefacts import Outputs, Step
 from pipelines.lists import FileList
 from pipelines.sharded import ShardedArray, ShardFiles
@@ -26,7 +27,7 @@ def sampled(vectors: FileList, valid: FileList, dim: int, count: int) -> NDArray
 
 def open_clusters(path: str) -> Clusters:
     """Clusters from the file of this stage."""
-    with np.load(path, allow_pickle=False) as arrays:
+    with PARSING, np.load(path, allow_pickle=False) as arrays:
         return Clusters(*(np.require(arrays[name], requirements=["C", "W"]) for name in Clusters._fields))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import resource
 from collections.abc import Callable
@@ -13,9 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mining.errors import InputError
+from mining.search.clusters import Clusters
+from mining.threads import PARSING
 from pipelines.lists import FileList
 from pipelines.mine import MineResult, run_mine
 from pipelines.sharded import ShardedArray, ShardFiles, concatenated, open_array
+from pipelines.stages.clusters import open_clusters
 from tests.conftest import write_task
 from tests.pipelines.conftest import config, contents
 
@@ -98,6 +102,22 @@ def test_array_that_is_cut_off_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(InputError, match=r"a\.npy: not a readable array"):
         open_array(str(path), np.int64, (None,))
+
+
+def test_headers_are_parsed_by_one_thread_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, alone = ast.literal_eval, []
+
+    def watched(text: str) -> object:
+        alone.append(PARSING.locked())
+        return parse(text)
+
+    monkeypatch.setattr(ast, "literal_eval", watched)
+    np.save(tmp_path / "a.npy", np.arange(3))
+    open_array(str(tmp_path / "a.npy"), np.int64, (3,))
+    np.savez(tmp_path / "clusters.npz", **dict.fromkeys(Clusters._fields, np.arange(3)))
+    open_clusters(str(tmp_path / "clusters.npz"))
+    assert alone == [True] * (1 + len(Clusters._fields))
+    assert not PARSING.locked()
 
 
 @pytest.fixture
