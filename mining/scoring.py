@@ -166,7 +166,7 @@ def is_vector_file(path: str) -> bool:
     if not path.endswith(".parquet") or not Path(path).is_file():
         return False
     try:
-        with pq.ParquetFile(path) as file:
+        with open(path, "rb") as stream, pq.ParquetFile(stream) as file:
             return METADATA_KEY in {**(file.schema_arrow.metadata or {}), **(file.metadata.metadata or {})}
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: not a readable Parquet file: {error}") from None

@@ -86,7 +86,7 @@ def encode(
     why = "".join(f", {count} {reason}" for reason, count in reasons.items())
     invalid = f"{written.invalid} invalid{' (' + why[2:] + ')' if why else ''}"
     if replaced:
-        invalid += f", {replaced} with bytes replaced that are no UTF-8"
+        invalid += f", {replaced} with U+FFFD for bytes that are no UTF-8"
     if words is not None:
         known = f"{words.looked_up:,} words, {words.hit_rate:.1%} found in the table"
         say(f"{known}; {words.words:,} distinct ones kept in {words.memory / (1 << 20):.0f} MiB", err=True)

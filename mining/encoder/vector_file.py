@@ -149,7 +149,11 @@ def _write_npy(path: Path, blocks: Iterator[Block], dim: int, model_hash: str, d
     with ExitStack() as stack:
         matrix_temporary = stack.enter_context(_temporary(path))
         rows_temporary = stack.enter_context(_temporary(rows_path))
-        with matrix_temporary.open("wb") as file, pq.ParquetWriter(rows_temporary, schema) as writer:
+        with (
+            matrix_temporary.open("wb") as file,
+            rows_temporary.open("wb") as rows_file,
+            pq.ParquetWriter(rows_file, schema) as writer,
+        ):
             _write_header(file, 0, dim, dtype)
             for ids, vectors, valid in blocks:
                 file.write(vectors.data)
@@ -171,7 +175,7 @@ def _write_parquet(path: Path, blocks: Iterator[Block], dim: int, model_hash: st
     with _temporary(path) as temporary:
         # Unit vectors are noise to a dictionary or a compressor: plain bytes are smaller and faster.
         options: dict[str, Any] = {"compression": {"id": "zstd"}, "use_dictionary": False}
-        with pq.ParquetWriter(temporary, schema, **options) as writer:
+        with temporary.open("wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
             for ids, vectors, valid in blocks:
                 flat = pa.array(vectors.reshape(-1), vector_type.value_type)
                 columns = [_strings(ids), pa.FixedSizeListArray.from_arrays(flat, dim), pa.array(valid)]
@@ -219,7 +223,8 @@ def _read_npy(path: Path) -> tuple[dict[str, Any], Vectors]:
             f"{expected}; encode again"
         )
     try:
-        rows = pq.read_table(rows_path)
+        with rows_path.open("rb") as file:
+            rows = pq.read_table(file)
     except (pa.ArrowInvalid, OSError) as error:
         raise UsageError(f"{rows_path}: damaged ({error}); encode again") from None
     if rows.num_rows != facts["rows"]:
@@ -239,7 +244,7 @@ def _check_columns(table: pa.Table, types: dict[str, pa.DataType], path: Path) -
 
 def _read_parquet(path: Path) -> tuple[dict[str, Any], Vectors]:
     try:
-        with pq.ParquetFile(path) as file:
+        with path.open("rb") as stream, pq.ParquetFile(stream) as file:
             metadata = file.schema_arrow.metadata or {}
             metadata = {**metadata, **(file.metadata.metadata or {})}
             table = file.read() if METADATA_KEY in metadata else None

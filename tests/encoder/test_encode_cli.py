@@ -120,3 +120,36 @@ def test_the_input_is_not_overwritten(tmp_path, model):
     with pytest.raises(UsageError, match="is the input as well: name another output"):
         encode_corpus(config)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+def test_names_that_are_no_utf8(tmp_path: Path, model: Path, suffix: str) -> None:
+    path, out = tmp_path / "caf\udce9.txt", tmp_path / f"v\udcff{suffix}"
+    path.write_bytes(b"bake lomi\n")
+    last = run(path, "-m", model, "-o", out).stdout
+    assert "1 rows, 0 invalid" in last
+    assert read_vectors(out).ids == ["caf\\xe9.txt:1"]
+
+
+def test_replaced_bytes_are_counted_and_nothing_else_is_on_a_pipe(tmp_path: Path, model: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"bake lomi\nnu\xff\n\xff sora \xff\n")
+    result = run(path, "-m", model, "-o", tmp_path / "v.npy", "--invalid-utf8", "replace")
+    assert "3 rows, 0 invalid, 2 with U+FFFD for bytes that are no UTF-8, dimension 12" in result.stdout
+    assert "rows/s" not in result.stderr
+    assert "U+FFFD" not in run(path, "-m", model, "-o", tmp_path / "v.npy", "--invalid-utf8", "skip").stdout
+
+
+@pytest.mark.parametrize("rows", [2, 3, 8192])
+def test_blocks_and_reasons_do_not_depend_on_the_files(
+    tmp_path: Path, model: Path, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus_vectors, "BLOCK_ROWS", rows)
+    paths = [tmp_path / f"{name}.txt" for name in "abc"]
+    for path, text in zip(paths, ("bake lomi\n\nnuti\n", "sora\n", "x" * 50 + "\nlomi"), strict=True):
+        path.write_text(text)
+    result = run(*paths, "-m", model, "-o", tmp_path / "v.npy", "--max-chars", 40)
+    assert "6 rows, 2 invalid (1 blank, 1 too_long)" in result.stdout
+    back = read_vectors(tmp_path / "v.npy")
+    assert back.valid.tolist() == [True, False, True, True, False, True]
+    assert back.ids == ["a.txt:1", "a.txt:2", "a.txt:3", "b.txt:1", "c.txt:1", "c.txt:2"]
