@@ -17,7 +17,7 @@ from mining.corpus.rows import BAD_ROW, INVALID_UTF8, Row, dropped, generated_id
 from mining.corpus.spec import InputFile, Layout, RowRules, without_compression
 from mining.errors import InputError
 
-_CHARSET = re.compile(r"^Content-Type:.*?charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE | re.MULTILINE)
+_CHARSET = re.compile(r"\bcharset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)  # wherever in the header, as for msgfmt
 _ESCAPED = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(r"\\([nt\"\\])")
 _IDENTIFIER = re.compile(r"[a-z0-9][!-~]*|[!-~]*(?:_|\w[.:]\w|[a-z][A-Z])[!-~]*", re.ASCII)

@@ -317,6 +317,11 @@ def test_default_stands_for_identifiers_only(write, texts):
     ]
 
 
+def test_default_of_what_is_too_long_for_an_identifier(write, texts):
+    entries = "".join(f'#. Default: "Save"\nmsgid "{"a_" * half}"\nmsgstr "b"\n' for half in (100, 101))
+    assert texts(write("a.po", _po(entries)), text="msgid") == ["Save", "a_" * 101]
+
+
 NO_TEXT = ["hex", "rot13", "idna", "punycode", "unicode_escape", "utf-7", "utf-16", "undefined", "CHARSET"]
 
 
@@ -341,7 +346,8 @@ def test_charset_however_it_is_written(write, texts, written):
 
 def test_charset_is_that_of_the_header_not_of_a_message(write, texts):
     message = '#. Content-Type: text/html; charset=koi8-r\nmsgid "Content-Type: a; charset=koi8-r"\nmsgstr "ö"\n\n'
-    content = message.encode() + _po('msgid "b"\nmsgstr "ü"\n')
+    obsolete = '#~ msgid ""\n#~ msgstr "Content-Type: a; charset=koi8-r"\n\n'
+    content = (obsolete + message).encode() + _po('msgid "b"\nmsgstr "ü"\n')
     assert texts(write("a.po", content), text="msgstr") == ["ö", "ü"]
 
 

@@ -12,6 +12,7 @@ HEADER = "Content-Type: text/plain\nPlural-Forms: {}\nX: y\n"
 def test_singular_and_plural() -> None:
     assert plural_forms(HEADER.format("nplurals=2; plural=(n != 1);")) == (2, 0, 1)
     assert plural_forms(HEADER.format("nplurals = 2 ;plural = n>1")) == (2, 0, 1)
+    assert plural_forms(HEADER.format("nplurals=2; plural=n > 100;")) == (2, 0, 1)
     romanian = "nplurals=3; plural=(n==1?0:(((n%100>19)||((n%100==0)&&(n!=0)))?2:1));"
     assert plural_forms(HEADER.format(romanian)) == (3, 0, 2)
     spanish = "nplurals=3; plural=n == 1 ? 0 : n != 0 && n % 1000000 == 0 ? 1 : 2;"

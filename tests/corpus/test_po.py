@@ -21,6 +21,7 @@ def _parsed(text: str, charset: str = "utf-8") -> list[Message | Fault]:
         ('  msgid \t"a" "b"\r\n\fmsgstr\v"c""d"\r', ("ab", "cd")),
         (r'msgid "\a\b\f\v\r\n\t\"\\"' + '\nmsgstr "x"', ('\a\b\f\v\r\n\t"\\', "x")),
         (r'msgid "\x41g\101\x0041"' + '\nmsgstr "x"', ("AgAA", "x")),
+        (r'msgid "\477"' + '\nmsgstr "x"', ("?", "x")),
         (r'msgid "\303\274\xc3\xbc"' + '\nmsgstr "x"', ("üü", "x")),
         ('msgid "\\303"\n"\\274"\nmsgstr "x"', ("ü", "x")),
         ('msgid "\\xff"\nmsgstr "x"', ("\udcff", "x")),
@@ -48,13 +49,14 @@ def test_everything_of_a_message() -> None:
 #.First.
 #.  Second.
 #, fuzzy
+#, c-format
 msgctxt "c"
 msgid "a"
 msgid_plural "as"
 msgstr [ 0 ] "b"
 msgstr[01] "bs"
 """
-    assert _parsed(text) == [Message(10, "c", "a", "as", ("b", "bs"), ("First.", "Second."), True, False)]
+    assert _parsed(text) == [Message(11, "c", "a", "as", ("b", "bs"), ("First.", "Second."), True, False)]
 
 
 FAULTS = [
