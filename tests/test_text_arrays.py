@@ -1,6 +1,8 @@
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from mining.corpus.cells import strings
 from mining.text_arrays import LARGEST, table_parts, text_array, whole
 
 
@@ -32,3 +34,14 @@ def test_an_empty_table_is_one_part() -> None:
 
 def test_the_limit_is_that_of_arrow() -> None:
     assert LARGEST == 2**31 - 1
+
+
+def test_cells_beyond_the_limit_have_wide_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = np.frombuffer(b"abcdef", np.uint8).copy()
+    cells = data, np.array([0, 2]), np.array([2, 6])
+    assert strings(*cells).type == pa.string()
+    monkeypatch.setattr("mining.corpus.cells.LARGEST", 6)
+    assert strings(*cells).type == pa.string()
+    monkeypatch.setattr("mining.corpus.cells.LARGEST", 5)
+    assert strings(*cells).type == pa.large_string()
+    assert strings(*cells).to_pylist() == ["ab", "cdef"]

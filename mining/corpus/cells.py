@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mining.compiled import compiled, in_ranges
+from mining.text_arrays import LARGEST
 
 _TAB, _LINE_FEED, _RETURN, _SPACE = 9, 10, 13, 32
 
@@ -159,15 +160,15 @@ def _copy(data, starts, offsets, first, last, out):  # type: ignore[no-untyped-d
 
 
 def strings(data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]) -> pa.Array:
-    """Cells (n,) as Arrow strings; they hold less than 2 GiB."""
+    """Cells (n,) as Arrow strings, of type ``large_string`` where they hold more than 2 GiB."""
     offsets = np.zeros(len(starts) + 1, dtype=np.int64)
     np.cumsum(stops - starts, out=offsets[1:])
     out = np.empty(int(offsets[-1]), dtype=np.uint8)
     starts = np.ascontiguousarray(starts)
     in_ranges(lambda a, b: _copy(data, starts, offsets, a, b, out), len(starts), 1)
-    return pa.Array.from_buffers(
-        pa.string(), len(starts), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-    )
+    wide = int(offsets[-1]) > LARGEST
+    kind, limits = (pa.large_string(), offsets) if wide else (pa.string(), offsets.astype(np.int32))
+    return pa.Array.from_buffers(kind, len(starts), [None, pa.py_buffer(limits), pa.py_buffer(out)])
 
 
 def string_buffers(values: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mining.corpus.cells import string_buffers, strings
@@ -21,13 +22,14 @@ from mining.pairs import CANDIDATES_SCHEMA, PAIRS_SCHEMA, read_parquet, write_pa
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import ShardedArray, ShardFiles, open_array
 from pipelines.stages.search import NEIGHBOUR, as_neighbours
+from pipelines.stages.shard import SHARD_SCHEMA
 
 #: Pairs named at a time; each block reads every shard that it needs once, and holds its texts twice.
 _BLOCK = 500_000
+#: Bytes of text of one side that a block holds on average: there are fewer pairs in it where texts are long.
+_BLOCK_BYTES = 1 << 29
 #: Rows whose candidates are listed at a time.
 _ROWS = 16_384
-
-
 #: Rows of a shard, for blocks of them that hold more than 2 GiB of text.
 _WIDE = pa.schema([("id", pa.large_string()), ("text", pa.large_string()), ("occurrences", pa.int64())])
 
@@ -45,6 +47,16 @@ class _Side:
         self.lists = []
         if step.params["what"] == "candidates":
             self.lists = ShardFiles(step.files(f"{side}.lists"), NEIGHBOUR, (step.params["k"],)).all()
+
+    def text_bytes(self) -> int:
+        """Bytes of all texts, as the shards have them."""
+        place = SHARD_SCHEMA.get_field_index("text")
+        files = (pq.read_metadata(path) for path in self.shards.paths)
+        return sum(
+            file.row_group(group).column(place).total_uncompressed_size
+            for file in files
+            for group in range(file.num_row_groups)
+        )
 
     def take(self, rows: NDArray[np.int64]) -> pa.Table:
         """Ids, texts and occurrences of rows by number, in the order asked for; shards are read one after the other."""
@@ -98,11 +110,13 @@ def _rows(table: pa.Table) -> Rows:
 def _matched(step: Step, outputs: Outputs) -> int:
     source, target = _Side(step, "source"), _Side(step, "target")
     pairs = open_array(step.path(step.execution["pairs"]), CANDIDATE, (None,))
+    limits = [_BLOCK_BYTES * side.shards.total // max(1, side.text_bytes()) for side in (source, target)]
+    size = max(1, min(_BLOCK, *limits))
 
     def blocks() -> Iterator[pa.Table]:
         with ThreadPoolExecutor(1) as pool:
-            for start in range(0, len(pairs), _BLOCK):
-                block = np.array(pairs[start : start + _BLOCK])
+            for start in range(0, len(pairs), size):
+                block = np.array(pairs[start : start + size])
                 # Reading and gathering hold no lock of the interpreter, so the sides share two cores.
                 waiting = pool.submit(target.take, block["target"])
                 ends = _rows(source.take(block["source"])), _rows(waiting.result())
