@@ -88,10 +88,11 @@ def candidates_table(block: ForwardCandidates, ids: pa.Array, their_ids: pa.Arra
         keep &= (block.reverse == 0).ravel()
     own_rank = np.tile(np.arange(1, k + 1, dtype=np.int32), n)[keep]
     other_rank = block.reverse.ravel()[keep]
-    own = ids.take(pa.array(np.repeat(np.arange(n), k)[keep]))
-    other = their_ids.filter(pa.array(keep))
+    own = ids.cast(pa.large_string()).take(pa.array(np.repeat(np.arange(n), k)[keep]))
+    other = their_ids.cast(pa.large_string()).filter(pa.array(keep))
     ends = (own, other) if forward else (other, own)
     ranks = (own_rank, other_rank) if forward else (other_rank, own_rank)
     columns = [*ends, _rounded(block.scores.ravel()[keep]), _rounded(block.lists.cosines.ravel()[keep]), *ranks]
     arrays = [pa.array(column) if isinstance(column, np.ndarray) else column for column in columns]
-    return pa.table(arrays, names=CANDIDATES_SCHEMA.names).cast(CANDIDATES_SCHEMA)
+    table = pa.table(arrays, names=CANDIDATES_SCHEMA.names)
+    return pa.concat_tables([part.cast(CANDIDATES_SCHEMA) for part in table_parts(table)])
