@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import itertools
 import json
-import logging
 import os
 import stat
 from collections.abc import Collection, Iterator
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mining.errors import UsageError
+from mining.writing import take_lock
 
 MOST_JSON = 1 << 26
 """Bytes of a description or a vocabulary; the largest known have some megabytes."""
@@ -80,14 +79,8 @@ def locked(folder: Path, taken: str) -> Iterator[None]:
     """
     handle = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"{folder}: {taken}") from None
-        except OSError as error:
-            logging.getLogger(__name__).warning(
-                "%s: cannot be locked (%s): let nothing else write to it meanwhile", folder, error.strerror
-            )
+        if not take_lock(handle, folder):
+            raise UsageError(f"{folder}: {taken}")
         yield
     finally:
         os.close(handle)

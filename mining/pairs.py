@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +17,7 @@ from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
 from mining.errors import InputError, UsageError
 from mining.text_arrays import text_array
 from mining.tsv import tsv_bytes
+from mining.writing import replacing
 
 PAIRS_SCHEMA = pa.schema(
     [
@@ -80,20 +79,6 @@ _FEW_VALUES = frozenset(
 PREVIEW_CHARS = 200
 #: Longest line of a TSV or JSON lines file of pairs that is read back.
 MAX_LINE_CHARS = 100_000_000
-#: Marks a file that is being written.
-TEMPORARY = ".tmp-"
-
-
-@contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[str]:
-    """A temporary name beside `path` that takes its place when the block ends without an error."""
-    temporary = f"{path}{TEMPORARY}{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
 
 
 def refuse_input(output: str | Path, inputs: Iterable[str | Path], flag: str = "") -> None:

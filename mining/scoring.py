@@ -29,10 +29,11 @@ from mining.encoder.stored import TableType
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
 from mining.margin import DECIMALS, Margin, count_floored, margin_scores, neighbour_means
-from mining.pairs import refuse_input, replacing, write_parquet, write_tsv
+from mining.pairs import refuse_input, write_parquet, write_tsv
 from mining.search import exact_cosines, from_stored, knn, to_stored
 from mining.settings import Settings
 from mining.text_arrays import table_parts, text_array, whole
+from mining.writing import check_place, replacing
 
 #: One row for each row of the input. Numbers are null if there is a reason; all but the cosine if there are no pools.
 SCORES_SCHEMA = pa.schema(
@@ -281,6 +282,7 @@ def check_output(path: str | Path) -> Path:
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         wrong = "is a folder" if path.is_dir() else f"the folder {path.parent} cannot be written"
         raise UsageError(f"{path}: {wrong}: name another output")
+    check_place(path)
     return path
 
 

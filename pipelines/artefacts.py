@@ -20,12 +20,15 @@ from typing import Any
 
 from mining.corpus import file_hash
 from mining.errors import RunError
-from mining.pairs import TEMPORARY, replacing
+from mining.shown import json_text
+from mining.writing import TEMPORARY, check_place, replacing, write_json
 from pipelines.lists import FOLDER as LISTS
 from pipelines.lists import FileList, read_list
 
 #: Part of every key: raise it when a stage computes or writes something else from the same inputs.
 VERSION = 2
+#: What reading a damaged file of a step may end in.
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,13 @@ class Step:
 
     def done(self) -> float:
         """The share of this step that is done, 0 to 1, as far as its worker has told."""
-        if self.marker_path.exists():
+        if os.path.exists(self.marker_path):
             return 1.0
         try:
-            return float(self.progress_path.read_text(encoding="utf-8"))
+            done = float(self.progress_path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return 0.0
+        return done if 0 <= done <= 1 else 0.0
 
     def path(self, relative: str) -> str:
         """An input path as it can be opened."""
@@ -114,12 +118,44 @@ class Marker:
         return path
 
 
+@dataclass(frozen=True)
+class Failure:
+    """What a failed step tells the driver: `known` for an error that its user can mend."""
+
+    message: str
+    exit_code: int
+    known: bool
+    traceback: str
+    worker: str
+
+    @classmethod
+    def read(cls, data: Any) -> Failure:
+        """From what JSON gave; raises TypeError or ValueError when that is no failure."""
+        failure = cls(**data)
+        if not isinstance(failure.message, str) or failure.exit_code not in (1, 2):
+            raise ValueError("it is damaged")
+        return failure
+
+
+def _seal(data: dict[str, Any]) -> str:
+    return hashlib.blake2b(json_text(data).encode(), digest_size=16).hexdigest()
+
+
+def write_marker(step: Step, marker: Marker) -> None:
+    """Write the marker of a step, with a digest of its contents."""
+    # As it will be read: keys are strings then, and names of files can be shown.
+    data = json.loads(json_text(vars(marker)))
+    write_json(step.marker_path, {**data, "seal": _seal(data)})
+
+
 def read_marker(step: Step) -> Marker | None:
-    """The marker of a step if it has its key, else None."""
+    """The marker of a step if it is whole and has its key, else None."""
     try:
         data = json.loads(step.marker_path.read_text(encoding="utf-8"))
-        marker = Marker(data["key"], data["files"], data["info"], data["cost"], data["versions"])
-    except (OSError, ValueError, KeyError, TypeError):
+        if data.pop("seal") != _seal(data):
+            return None
+        marker = Marker(**data)
+    except _DAMAGE:
         return None
     return marker if marker.key == step.key else None
 
@@ -145,7 +181,7 @@ class Outputs:
     def __init__(self, step: Step) -> None:
         self.step = step
         self.names: list[str] = []
-        self.suffix = f"{TEMPORARY}{os.getpid()}-{time.time_ns()}"
+        self.suffix = f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
         self._told = time.monotonic()
         step.marker_path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -154,16 +190,18 @@ class Outputs:
         now = time.monotonic()
         if now - self._told >= 0.5:
             self._told = now
-            with replacing(self.step.progress_path) as temporary:
+            # It is for the eye only: a full disk is told where a file of the step meets it.
+            with contextlib.suppress(OSError), replacing(self.step.progress_path) as temporary:
                 Path(temporary).write_text(f"{done:.4f}", encoding="utf-8")
 
     def path(self, name: str) -> str:
-        """A temporary path for the output file `name`."""
+        """A temporary path for the output file `name`; raises UsageError when it cannot have that name."""
         self.step.folder.mkdir(parents=True, exist_ok=True)
+        check_place(self.step.folder / name)
         self.names.append(name)
         return str(self.step.folder / name) + self.suffix
 
-    def commit(self, info: dict[str, Any], cost: dict[str, Any]) -> Marker:
+    def commit(self, info: dict[str, Any], cost: dict[str, Any]) -> None:
         """Rename the files, then write the marker."""
         files = {}
         for name in self.names:
@@ -172,9 +210,8 @@ class Outputs:
             relative = os.path.relpath(final, self.step.run)
             files[relative] = {"bytes": os.path.getsize(temporary), "hash": file_hash(temporary)}
             os.replace(temporary, final)
-        marker = Marker(self.step.key, files, info, cost, self.step.versions)
-        write_json(self.step.marker_path, vars(marker))
-        return marker
+        # A power cut may leave the marker without its files: their hashes tell.
+        write_marker(self.step, Marker(self.step.key, files, info, cost, self.step.versions))
 
     def discard(self) -> None:
         """Remove what a failed step left."""
@@ -183,22 +220,16 @@ class Outputs:
                 os.unlink(str(self.step.folder / name) + self.suffix)
 
 
-def write_json(path: Path, data: Any) -> None:
-    """Write JSON with sorted keys beside its final name and rename it."""
-    with replacing(path) as temporary:
-        # Bytes of file names that are no UTF-8 are lone surrogates, which JSON can hold as escapes only.
-        text = json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-        Path(temporary).write_bytes(text.encode("utf-8", "backslashreplace"))
-
-
-def read_failure(step: Step) -> dict[str, Any] | None:
+def read_failure(step: Step) -> Failure | None:
     """What a failed step left for the driver."""
     try:
-        return json.loads(step.error_path.read_text(encoding="utf-8"))
+        return Failure.read(json.loads(step.error_path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{step.error_path}: cannot be read: {error}") from None
+    except _DAMAGE as error:
+        raise RunError(
+            f"stage {step.stage}, {step.name} failed, and {step.error_path} cannot be read: {error}"
+        ) from None
 
 
 def sweep(folder: Path, keep: set[Path]) -> None:
@@ -220,4 +251,4 @@ def sweep_stages(run: Path, keep: set[str]) -> None:
 
 def _files(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
-        yield from (path for path in folder.iterdir() if path.is_file())
+        yield from (path for path in folder.iterdir() if path.is_symlink() or path.is_file())

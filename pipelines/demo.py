@@ -11,7 +11,8 @@ from mining.config import MineConfig
 from mining.corpus import BitextSpec, read_rows
 from mining.errors import InputError, UsageError
 from mining.evaluation import read_gold
-from mining.pairs import read_parquet, replacing
+from mining.pairs import read_parquet
+from mining.writing import replacing
 from pipelines.demo_data import Pair, choose_pairs, clean_pairs, hide
 from pipelines.mine import MineResult, run_mine
 

@@ -3,6 +3,7 @@ steps."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +15,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from mining.config import RunnerSettings
 from mining.errors import BitextError, RunError, UsageError
-from pipelines.artefacts import Marker, Step, read_failure, read_marker, sweep, verified_marker
+from mining.writing import check_place
+from pipelines.artefacts import Failure, Marker, Step, read_failure, read_marker, sweep, verified_marker
 from pipelines.progress import Progress
-from pipelines.work import do_step, peak_memory, reset_peak_memory
+from pipelines.work import CARRIED, carried_failure, do_step, peak_memory, reset_peak_memory
+
+log = logging.getLogger(__name__)
+# The driver tells in one line what such an exception carries; the worker would log all that it went through.
+for _name in ("apache_beam.runners.common", "apache_beam.runners.worker.sdk_worker"):
+    logging.getLogger(_name).addFilter(lambda record: CARRIED not in record.getMessage())
 
 #: Stages whose steps run on accelerators when the configuration asks for them.
 ACCELERATED = frozenset({"encode", "search"})
@@ -101,18 +108,20 @@ class Engine:
         found = {step.name: verified_marker(step) for step in steps}
         pending = [step for step in steps if found[step.name] is None]
         for step in pending:
-            step.marker_path.unlink(missing_ok=True)
-            step.error_path.unlink(missing_ok=True)
-            step.progress_path.unlink(missing_ok=True)
+            for path in (step.marker_path, step.error_path, step.progress_path):
+                check_place(path)
+                path.unlink(missing_ok=True)
         if pending:
             with self.progress.stage(label or stage, len(steps), len(steps) - len(pending)) as advance:
-                self._run_watched(stage, pending, advance)
-        markers = [found[step.name] or _finished(step) for step in steps]
+                raised = self._run_watched(stage, pending, advance)
+            found |= _finished(pending, raised, self.settings.name)
+        markers = [marker for step in steps if (marker := found[step.name]) is not None]
         _sweep_stages(steps, markers)
         self._record(label or stage, steps, pending, markers, time.monotonic() - started)
         return markers
 
-    def _run_watched(self, stage: str, pending: Sequence[Step], advance: Callable[[float], None]) -> None:
+    def _run_watched(self, stage: str, pending: Sequence[Step], advance: Callable[[float], None]) -> Exception | None:
+        """Run the pipeline, and show how far it is; returns what the runner raised."""
         done = threading.Event()
 
         def watch() -> None:
@@ -127,14 +136,11 @@ class Engine:
         except BitextError:
             raise
         except Exception as error:
-            raise RunError(f"stage {stage} failed on {self.settings.name}: {_last_line(error)}") from error
+            return error
         finally:
             done.set()
             watcher.join()
-        for step in pending:
-            failure = read_failure(step)
-            if failure is not None:
-                _raise(stage, step, failure, sum(s.error_path.exists() for s in pending))
+        return None
 
     def _record(
         self, label: str, steps: Sequence[Step], pending: Sequence[Step], markers: Sequence[Marker], seconds: float
@@ -155,13 +161,44 @@ class Engine:
         )
 
 
-def _finished(step: Step) -> Marker:
-    marker = read_marker(step)
-    if marker is None:
-        raise RunError(
-            f"stage {step.stage}, {step.name}: the runner ended without doing this step: run the command again"
-        )
-    return marker
+def _finished(pending: Sequence[Step], raised: Exception | None, runner: str) -> dict[str, Marker]:
+    """Markers by name of the step. A marker counts, whatever else a runner says or an attempt left; raises the first
+    error of a step without one."""
+    markers = {step.name: marker for step in pending if (marker := read_marker(step)) is not None}
+    missing = [step for step in pending if step.name not in markers]
+    if missing:
+        raise _error(missing, raised, runner) from raised
+    if raised is not None:
+        log.warning("stage %s: %s failed when every step was done: %s", pending[0].stage, runner, _last_line(raised))
+    return markers
+
+
+def _error(missing: Sequence[Step], raised: Exception | None, runner: str) -> BitextError:
+    """What to tell of steps that are not done."""
+    failures = [(step, failure) for step in missing if (failure := read_failure(step)) is not None]
+    if failures:
+        step, failure = failures[0]
+        more = f" ({len(failures)} steps of this stage failed; this is the first)" if len(failures) > 1 else ""
+        return _step_error(step, failure, more, f"; the traceback is in {step.error_path}")
+    carried = None if raised is None else carried_failure(raised)
+    if carried is not None:
+        name, failure = carried
+        return _step_error(next((step for step in missing if step.name == name), missing[0]), failure)
+    stage = missing[0].stage
+    if raised is not None:
+        return RunError(f"stage {stage} failed on {runner}: {_last_line(raised)}")
+    return RunError(
+        f"stage {stage}, {missing[0].name}: the runner ended without doing this step: run the command again"
+    )
+
+
+def _step_error(step: Step, failure: Failure, more: str = "", trace: str = "") -> BitextError:
+    if failure.known:
+        error = BitextError(f"{failure.message}{more}")
+    else:
+        error = RunError(f"stage {step.stage}, {step.name}: {failure.message}{more}{trace}")
+    error.exit_code = failure.exit_code
+    return error
 
 
 def _sweep_stages(steps: Sequence[Step], markers: Sequence[Marker]) -> None:
@@ -171,18 +208,6 @@ def _sweep_stages(steps: Sequence[Step], markers: Sequence[Marker]) -> None:
     keep = {step.marker_path for step in steps}
     keep.update(Path(steps[0].run, file) for marker in markers for file in marker.files)
     sweep(steps[0].marker_path.parent, keep)
-
-
-def _raise(stage: str, step: Step, failure: dict[str, Any], failed: int) -> None:
-    more = f" ({failed} steps of this stage failed; this is the first)" if failed > 1 else ""
-    if failure["known"]:
-        error = BitextError(f"{failure['message']}{more}")
-    else:
-        error = RunError(
-            f"stage {stage}, {step.name}: {failure['message']}{more}; the traceback is in {step.error_path}"
-        )
-    error.exit_code = failure["exit_code"]
-    raise error
 
 
 def _last_line(error: Exception) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mining.errors import RunError
-from mining.pairs import replacing
+from mining.writing import replacing
 
 FOLDER = "work/lists"
 

@@ -14,9 +14,9 @@ from mining.devices import resolve_threads
 from mining.encoder import load_encoder
 from mining.encoder.shipped import shipped_model
 from mining.errors import BitextError, InputError, RunError, UsageError
-from mining.pairs import TEMPORARY
 from mining.search.cluster_search import divide
 from mining.search.planner import choose
+from mining.writing import TEMPORARY
 from pipelines import reports, search_plan
 from pipelines.artefacts import Marker, sweep_stages
 from pipelines.engine import Engine

@@ -12,8 +12,8 @@ import yaml
 
 from mining import __version__
 from mining.config import MineConfig
-from mining.pairs import replacing
 from mining.shown import safe
+from mining.writing import replacing
 from pipelines.artefacts import Marker, write_json
 from pipelines.given import Given, GivenFile, Signature, signature
 from pipelines.versions import installed

@@ -3,9 +3,11 @@ file."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import importlib
+import json
 import logging
 import os
 import re
@@ -15,8 +17,9 @@ import time
 import traceback
 from typing import Any
 
-from mining.errors import BitextError
-from pipelines.artefacts import Outputs, Step, verified_marker, write_json
+from mining.errors import BitextError, UsageError
+from mining.writing import is_full, reason, write_json
+from pipelines.artefacts import Failure, Outputs, Step, read_marker, verified_marker
 from pipelines.versions import check_versions
 
 log = logging.getLogger(__name__)
@@ -24,8 +27,6 @@ log = logging.getLogger(__name__)
 ATTEMPTS = 3
 #: Errors of the file system that another attempt does not mend.
 LASTING = {
-    errno.ENOSPC,
-    errno.EDQUOT,
     errno.ENOENT,
     errno.EACCES,
     errno.EPERM,
@@ -35,22 +36,61 @@ LASTING = {
 }
 
 
+#: Stands before a failure that a runner carries to the driver inside the text of an exception.
+CARRIED = "bitext-failed-step:"
+_CARRIED = re.compile(CARRIED + "([A-Za-z0-9+/]+=*)")
+
+
+class StepFailedError(Exception):
+    """A step failed, and not even its error file could be written. The text holds the name of the step and the
+    failure, in a form that survives what runners make of it."""
+
+
+def carrying(step: Step, failure: Failure) -> StepFailedError:
+    """The exception that carries a failure; with a text alone, for a runner may pickle it."""
+    packed = base64.b64encode(json.dumps({"name": step.name, **vars(failure), "traceback": ""}).encode()).decode()
+    return StepFailedError(f"stage {step.stage}, {step.name}: {failure.message} [{CARRIED}{packed}]")
+
+
+def carried_failure(error: Exception) -> tuple[str, Failure] | None:
+    """Name of the step and failure, if a runner's exception carries them."""
+    found = _CARRIED.search(str(error))
+    if found is None:
+        return None
+    facts = json.loads(base64.b64decode(found[1]))
+    return facts.pop("name"), Failure.read(facts)
+
+
 def do_step(step: Step) -> None:
     """Run a step and write its marker. A failure is left in the step's error file, since runners report exceptions each
-    in their own way, or not at all."""
+    in their own way, or not at all; only where that file cannot be written there is a StepFailedError."""
     try:
         _attempt(step)
     except Exception as error:
-        known = isinstance(error, BitextError)
-        failure = {
-            "message": str(error) if known else f"{type(error).__name__}: {error}",
-            "exit_code": error.exit_code if isinstance(error, BitextError) else 1,
-            "known": known,
-            "traceback": traceback.format_exc(),
-            "worker": f"{socket.gethostname()}:{os.getpid()}",
-        }
+        if read_marker(step) is not None:
+            # A runner delivered the step twice, and the other time it was done.
+            log.warning("%s %s: %s; the step is done already", step.stage, step.name, error)
+            return
+        _leave_word(step, _failure(error))
+    else:
+        # An earlier attempt of the runner may have failed.
+        with contextlib.suppress(OSError):
+            step.error_path.unlink(missing_ok=True)
+
+
+def _failure(error: Exception) -> Failure:
+    known = isinstance(error, BitextError)
+    told = str(error) if known else reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    code = error.exit_code if isinstance(error, BitextError) else 1
+    return Failure(told, code, known, traceback.format_exc(), f"{socket.gethostname()}:{os.getpid()}")
+
+
+def _leave_word(step: Step, failure: Failure) -> None:
+    try:
         step.error_path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(step.error_path, failure)
+        write_json(step.error_path, vars(failure))
+    except (OSError, UsageError):
+        raise carrying(step, failure) from None
 
 
 def _attempt(step: Step) -> None:
@@ -60,7 +100,7 @@ def _attempt(step: Step) -> None:
             _run(step, outputs)
         except OSError as error:
             outputs.discard()
-            if attempt == ATTEMPTS or error.errno in LASTING:
+            if attempt == ATTEMPTS or error.errno in LASTING or is_full(error):
                 raise
             log.warning("%s %s: %s; attempt %d of %d follows", step.stage, step.name, error, attempt + 1, ATTEMPTS)
             time.sleep(0.5 * attempt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ from typer.core import TyperGroup
 
 from mining.cli import convert, demo, encode, evaluate, mine, plan, prepare, score, train
 from mining.cli.say import LogFormatter, say, write_anything
+from mining.cli.stop import SHORTAGE, SIGNALS, is_shortage, stopped_by_signals
 from mining.errors import BitextError
 from mining.shown import safe, safe_lines
+from mining.writing import reason
 
 
 @contextmanager
@@ -82,19 +85,23 @@ def main() -> None:
     write_anything()
     logging.captureWarnings(True)
     try:
-        app()
+        with stopped_by_signals():
+            app()
     except BitextError as error:
         say(f"error: {error}", err=True, fg="red")
         sys.exit(error.exit_code)
     except OSError as error:
         # A full disk, a lost mount: no defect of the program, and what is finished stays.
-        where = f"{error.filename}: " if error.filename else ""
-        say(f"error: {where}{error.strerror or error}", err=True, fg="red")
+        say(f"error: {reason(error)}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
-        say("interrupted: run the same command again to go on from here", err=True, fg="red")
-        sys.exit(130)
-    except Exception:
+        line, code = SIGNALS[signal.SIGINT]
+        say(line, err=True, fg="red")
+        sys.exit(code)
+    except Exception as error:
+        if is_shortage(error):
+            say(f"error: {SHORTAGE} ({error})", err=True, fg="red")
+            sys.exit(1)
         # A defect keeps its traceback, of which names and texts may be a part.
         sys.stderr.write(safe_lines(traceback.format_exc()))
         sys.exit(1)

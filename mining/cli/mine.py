@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 from typing import Annotated, Any
 
 import typer
 
 from mining.cli.say import say, warn
+from mining.cli.stop import check_address_space
 from mining.errors import UsageError
 
 
@@ -27,12 +26,6 @@ def _check_method(method: str, flags: dict[str, object], *methods: str) -> None:
             raise UsageError(
                 f"--{name} is for --method {' or '.join(methods)}, and the method is {method}: leave one out"
             )
-
-
-def _stop(number: int, frame: object) -> None:
-    """Ctrl-C: end at once, as a kill would, which a run folder stands; runners would make a traceback of it."""
-    os.write(2, b"\ninterrupted: run the same command again to go on from here\n")
-    os._exit(130)
 
 
 def mine(
@@ -141,16 +134,13 @@ def mine(
     _check_method(settings.search.method, {"clusters": clusters, "nearest": nearest}, "clusters", "auto")
     _check_method(settings.search.method, {"backend": backend}, "exact", "auto")
 
+    check_address_space()
     from mining.cli.summary import closing_line, show_report
     from pipelines.mine import run_mine
 
     if quiet:
         logging.getLogger("mining.kernel_cache").setLevel(logging.WARNING)
-    before = signal.signal(signal.SIGINT, _stop)
-    try:
-        result = run_mine(settings, quiet)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    result = run_mine(settings, quiet)
     if not quiet:
         show_report(result)
     for line in result.changed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from mining.encoder.tensors import read_tensors
 from mining.encoder.units import Unit, load_unit
 from mining.errors import UsageError
 from mining.files import MOST_JSON, listed, parse_json, quoted, read_buffer, read_bytes, short
+from mining.writing import replace_file
 
 __all__ = [
     "CONFIG_FILE",
@@ -30,7 +30,6 @@ __all__ = [
     "model_hash",
     "read_config",
     "read_model",
-    "replace_file",
     "save_model",
     "unit_files",
 ]
@@ -41,16 +40,6 @@ CONFIG_FILE = "config.json"
 _ENCODING_KEYS = ("format_version", "kind", "network", "units", "dim", "dtype", "shared")
 SIDES = ("source", "target")
 """Names of two languages that are kept apart when they were not given any."""
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write `data` under a temporary name beside `path`, then rename it: a reader never sees half a file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def unit_files(config: Mapping[str, Any]) -> list[str]:

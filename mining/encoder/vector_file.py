@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -18,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mining.encoder.checked import row_fault
-from mining.encoder.model_folder import replace_file
 from mining.errors import RunError, UsageError
+from mining.writing import check_place, replace_file, replacing
 
 FORMAT_VERSION = 2
 """Raised with `unseen.READING` too: vectors of texts that were read otherwise are not compared."""
@@ -74,6 +73,8 @@ def check_target(path: Path, dtype: str = "float32") -> str:
         raise UsageError(f"{path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK):
         raise UsageError(f"{path}: the folder {path.parent} cannot be written; name another with -o")
+    for place in (path, *(_companion(path, end) for end in (".json", ".rows.parquet") if path.suffix == ".npy")):
+        check_place(place)
     return path.suffix
 
 
@@ -121,16 +122,6 @@ def _facts(rows: int, dim: int, dtype: str, model_hash: str) -> dict[str, Any]:
     return dict(zip(_FACTS, values, strict=True))
 
 
-@contextmanager
-def _temporary(path: Path) -> Iterator[Path]:
-    """A name beside `path`, removed if the block fails."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _companion(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
@@ -146,12 +137,10 @@ def _write_npy(path: Path, blocks: Iterator[Block], dim: int, model_hash: str, d
     rows = valid_rows = 0
     facts_path, rows_path = _companion(path, ".json"), _companion(path, ".rows.parquet")
     schema = pa.schema([("id", pa.string()), ("valid", pa.bool_())])
-    with ExitStack() as stack:
-        matrix_temporary = stack.enter_context(_temporary(path))
-        rows_temporary = stack.enter_context(_temporary(rows_path))
+    with replacing(path) as matrix_temporary, replacing(rows_path) as rows_temporary:
         with (
-            matrix_temporary.open("wb") as file,
-            rows_temporary.open("wb") as rows_file,
+            open(matrix_temporary, "wb") as file,
+            open(rows_temporary, "wb") as rows_file,
             pq.ParquetWriter(rows_file, schema) as writer,
         ):
             _write_header(file, 0, dim, dtype)
@@ -161,9 +150,8 @@ def _write_npy(path: Path, blocks: Iterator[Block], dim: int, model_hash: str, d
                 rows += len(ids)
                 valid_rows += int(valid.sum())
             _write_header(file, rows, dim, dtype)
+        # Without the facts nobody reads the other two, which now get their names.
         facts_path.unlink(missing_ok=True)
-        os.replace(matrix_temporary, path)
-        os.replace(rows_temporary, rows_path)
     replace_file(facts_path, (json.dumps(_facts(rows, dim, dtype, model_hash), indent=2) + "\n").encode())
     return Written(rows, rows - valid_rows, dim)
 
@@ -172,10 +160,10 @@ def _write_parquet(path: Path, blocks: Iterator[Block], dim: int, model_hash: st
     rows = valid_rows = 0
     vector_type = _vector_type({"dtype": dtype, "dim": dim})
     schema = pa.schema([("id", pa.string()), ("vector", vector_type), ("valid", pa.bool_())])
-    with _temporary(path) as temporary:
+    with replacing(path) as temporary:
         # Unit vectors are noise to a dictionary or a compressor: plain bytes are smaller and faster.
         options: dict[str, Any] = {"compression": {"id": "zstd"}, "use_dictionary": False}
-        with temporary.open("wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
+        with open(temporary, "wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
             for ids, vectors, valid in blocks:
                 flat = pa.array(vectors.reshape(-1), vector_type.value_type)
                 columns = [_strings(ids), pa.FixedSizeListArray.from_arrays(flat, dim), pa.array(valid)]
@@ -184,7 +172,6 @@ def _write_parquet(path: Path, blocks: Iterator[Block], dim: int, model_hash: st
                 valid_rows += int(valid.sum())
             facts = json.dumps(_facts(rows, dim, dtype, model_hash))
             writer.add_key_value_metadata({METADATA_KEY.decode(): facts})
-        os.replace(temporary, path)
     return Written(rows, rows - valid_rows, dim)
 
 

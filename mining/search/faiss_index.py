@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mining.errors import InputError, UsageError
-from mining.pairs import replacing
 from mining.search.neighbours import Neighbours, cut, no_neighbours
 from mining.search.vectors import exact_cosines
+from mining.writing import replacing
 
 log = logging.getLogger(__name__)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mining.encoder.model_folder import replace_file
 from mining.errors import UsageError
+from mining.writing import replace_file
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
@@ -45,7 +46,7 @@ class Curves:
         self.folder = folder
         self._log = folder / LOG_FILE
         self._tensorboard: SummaryWriter | None = None
-        if points or self._log.exists():
+        if points or os.path.lexists(self._log):
             self._rewrite(points)
         shutil.rmtree(folder / TENSORBOARD_FOLDER, ignore_errors=True)
         if tensorboard:

@@ -10,13 +10,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, replace_file, unit_files
+from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, unit_files
 from mining.errors import UsageError
 from mining.files import locked
 from mining.training.config import TrainConfig
 from mining.training.data import PreparedPairs, identify, open_prepared
 from mining.training.data.vocabularies import PREPARED_FILE
 from mining.training.state import STATE_FILE
+from mining.writing import TEMPORARY, replace_file
 
 CHECKPOINT_FOLDER = "checkpoint"
 CURVES_FOLDER = "curves"
@@ -98,7 +99,7 @@ def admit(folder: Path, config: TrainConfig, name: str) -> bool:
 
 def tidy(folder: Path, config: TrainConfig) -> None:
     """Remove what a finished training no longer needs."""
-    for path in folder.glob(".*.tmp"):
+    for path in folder.glob(f"*{TEMPORARY}*"):
         path.unlink(missing_ok=True)
     if not config.keep_checkpoint:
         shutil.rmtree(folder / CHECKPOINT_FOLDER, ignore_errors=True)

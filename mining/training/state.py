@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from mining.encoder.model_folder import replace_file
 from mining.encoder.networks import Network
 from mining.encoder.tensors import read_tensors
 from mining.errors import UsageError
 from mining.files import map_buffer, parse_json, short
 from mining.training.adam import Adam
 from mining.training.megabatch import MegaBatchSchedule
+from mining.writing import replace_file
 
 STATE_FILE = "state.safetensors"
 BEST_FILE = "best.safetensors"

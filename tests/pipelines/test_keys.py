@@ -373,9 +373,9 @@ def test_worker_with_other_versions_is_refused_and_named(tmp_path: Path, monkeyp
     failure = read_failure(step)
     assert failure is not None
     wanted = step.versions["bitext_miner"]
-    assert failure["known"] is True
+    assert failure.known is True
     assert re.match(
-        rf"a worker \(.+\) has bitext_miner 1\.0, but the run was started with {wanted}: install", failure["message"]
+        rf"a worker \(.+\) has bitext_miner 1\.0, but the run was started with {wanted}: install", failure.message
     )
 
 

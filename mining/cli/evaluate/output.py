@@ -53,8 +53,8 @@ def writable(path: Path | None) -> Path | None:
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Write metrics with sorted keys; raises UsageError when the file cannot be written."""
-    from mining.pairs import replacing
     from mining.shown import json_text
+    from mining.writing import replacing
 
     try:
         with replacing(path) as temporary:

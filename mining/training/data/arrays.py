@@ -16,7 +16,9 @@ class GrowingArray:
     """A one-dimensional ``.npy`` file that grows by blocks and is whole once closed."""
 
     def __init__(self, path: Path, dtype: str) -> None:
-        self._file = path.open("wb")
+        # A symbolic link in its place gives way: what it points to is never written.
+        path.unlink(missing_ok=True)
+        self._file = path.open("xb")
         self._dtype = np.dtype(dtype)
         self._length = 0
         self._header()
@@ -45,6 +47,12 @@ class GrowingArray:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def write_array(path: Path, values: np.ndarray) -> None:
+    """Write a whole one-dimensional array."""
+    with GrowingArray(path, values.dtype.str) as array:
+        array.append(values)
 
 
 def array_facts(path: Path) -> dict[str, Any]:

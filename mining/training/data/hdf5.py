@@ -18,7 +18,7 @@ from mining.encoder.pieces import Pieces
 from mining.encoder.units.released import UNKNOWN
 from mining.errors import InputError, RunError, UsageError
 from mining.files import listed, quoted, short
-from mining.pairs import replacing
+from mining.writing import replacing
 
 DATASET = "data"
 BLOCK_ROWS = 8192

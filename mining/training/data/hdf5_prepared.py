@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sentencepiece
 
-from mining.encoder.model_folder import replace_file
 from mining.encoder.pieces import PIECES_FILE, WORD_BOUNDARY, Pieces
 from mining.encoder.units.base import read_type_lines
 from mining.encoder.units.released import UNKNOWN, VOCABULARY_FILE, ReleasedUnit, vocabulary_bytes
 from mining.errors import InputError, UsageError
-from mining.training.data.arrays import GrowingArray, array_facts
+from mining.training.data.arrays import GrowingArray, array_facts, write_array
 from mining.training.data.filters import NO_UNITS
 from mining.training.data.hdf5 import (
     BLOCK_ROWS,
@@ -45,6 +44,7 @@ from mining.training.data.prepared import (
     open_prepared,
 )
 from mining.training.data.vocabularies import PREPARED_FILE, save_unit
+from mining.writing import replace_file
 
 if TYPE_CHECKING:
     from mining.encoder.units import Unit
@@ -221,7 +221,7 @@ class _PairWriter:
         for place, side in enumerate(SIDES):
             arrays[array_name(GROUPS, side)] = np.ascontiguousarray(groups.reshape(-1, 2)[:, place], dtype=np.int64)
         for file, values in arrays.items():
-            np.save(self._folder / file, values)
+            write_array(self._folder / file, values)
         described = save_unit(self._unit, self._folder)
         self._digest.update(json.dumps([described, languages, settings["lowercase"]], sort_keys=True).encode())
         dropped = {NO_UNITS: self.rows - self.pairs} if self.rows > self.pairs else {}

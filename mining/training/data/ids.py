@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mining.encoder.pieces import Pieces
-from mining.training.data.arrays import GrowingArray
+from mining.training.data.arrays import GrowingArray, write_array
 from mining.training.data.config import DataConfig
 from mining.training.data.filters import NO_UNITS, TOO_FEW_PIECES
 from mining.training.data.prepared import DOMAIN, GROUPS, IDS, OFFSETS, SIDES, array_name
@@ -72,8 +72,8 @@ def write_labels(spool: Spool, kept: np.ndarray, folder: Path) -> None:
     _, groups = np.unique(spool.keys[kept], return_inverse=True)
     groups = groups.reshape(-1, 2).astype(np.int64)
     for side, name in enumerate(SIDES):
-        np.save(folder / array_name(GROUPS, name), np.ascontiguousarray(groups[:, side]))
-    np.save(folder / array_name(DOMAIN), spool.domain[kept])
+        write_array(folder / array_name(GROUPS, name), groups[:, side])
+    write_array(folder / array_name(DOMAIN), spool.domain[kept])
 
 
 class _Sink:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mining.corpus import file_hash, list_inputs
-from mining.encoder.model_folder import replace_file
 from mining.errors import InputError, UsageError
 from mining.files import locked
 from mining.training.data.arrays import array_facts
@@ -31,6 +30,7 @@ from mining.training.data.vocabularies import (
     save_unit,
     units_digest,
 )
+from mining.writing import replace_file
 
 if TYPE_CHECKING:
     from mining.encoder.units import Unit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from mining.corpus import BitextSpec, Row, read_rows, row_blocks
-from mining.encoder.model_folder import replace_file
 from mining.errors import InputError
 from mining.training.data.arrays import GrowingArray
 from mining.training.data.config import DataConfig
 from mining.training.data.domains import DomainTable, Labels
 from mining.training.data.filters import DOMAIN, PairFilter
 from mining.training.data.measures import text_key
+from mining.writing import replace_file, replacing
 
 BLOCK_PAIRS = 8192
 _BLOCK_CHARS = 8 << 20
@@ -114,10 +113,10 @@ def _spool(config: DataConfig, folder: Path, table: DomainTable, report: Report,
 
         encoder = load_encoder(config.filters.similarity_model)
     rows = 0
-    temporary = folder / f".{_TEXTS}.tmp"
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with ExitStack() as stack:
-        texts = stack.enter_context(pa.ipc.new_file(str(temporary), _SCHEMA, options=options))
+        temporary = stack.enter_context(replacing(folder / _TEXTS))
+        texts = stack.enter_context(pa.ipc.new_file(temporary, _SCHEMA, options=options))
         keys = stack.enter_context(GrowingArray(folder / _KEYS, "uint64"))
         domain = stack.enter_context(GrowingArray(folder / _DOMAIN, "uint16"))
         for spec in config.bitext:
@@ -132,9 +131,8 @@ def _spool(config: DataConfig, folder: Path, table: DomainTable, report: Report,
                     keys.append(_keys(sides[0], sides[1]))
                     domain.append(np.array(numbers, np.uint16))
                 report("reading", rows)
-    if not rows:
-        raise InputError(f"{name_inputs(config.bitext)}: there is no row in it; name files with pairs of sentences")
-    os.replace(temporary, folder / _TEXTS)
+        if not rows:
+            raise InputError(f"{name_inputs(config.bitext)}: there is no row in it; name files with pairs of sentences")
     return rows
 
 

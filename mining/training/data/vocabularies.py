@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mining.encoder.model_folder import CONFIG_FILE, replace_file
+from mining.encoder.model_folder import CONFIG_FILE
 from mining.encoder.pieces import PIECES_FILE
 from mining.errors import UsageError
 from mining.training.data.config import DataConfig, UnitKind
 from mining.training.vocabulary import train_vocabulary
+from mining.writing import replace_file
 
 if TYPE_CHECKING:
     from mining.encoder.units import Unit

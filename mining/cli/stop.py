@@ -1,0 +1,123 @@
+"""Ctrl-C and the end asked for by a system: the program stops at once, at whatever it is.
+
+Python runs the handler of a signal in the main thread, between two of its instructions. A kernel may keep that thread
+for minutes, and a library may swallow the exception that the handler raises. So a thread of its own waits for signals,
+and ends the process as a kill would, which run folders, trainings and files that are renamed into place all stand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import threading
+from collections.abc import Iterator
+
+from mining.errors import RunError
+from mining.writing import remove_begun
+
+#: The signals that stop the program, with what is said and the exit code that a shell would give.
+SIGNALS = {
+    signal.SIGINT: ("interrupted: run the same command again, what is finished is kept", 130),
+    signal.SIGTERM: ("stopped from outside: run the same command again, what is finished is kept", 143),
+}
+SHORTAGE = "not enough memory or threads: raise the limits (ulimit -a), stop other programs, or use fewer --threads"
+#: What libraries say when they get no memory or no thread, in exceptions that are not made for it.
+_SHORT = (
+    "can't start new thread",
+    "cannot allocate memory",
+    "can't allocate memory",
+    "failed to map segment",
+    "out of memory",
+    "bad_alloc",
+)
+#: Bytes that a run of four sentences maps; a run of two threads took 2.3 GiB.
+_ADDRESS_SPACE = 2 << 30
+#: Ends the watching; no signal has this number.
+_END = 0
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Within the block SIGINT and SIGTERM end the process in one line, with exit code 130 and 143.
+
+    Outside of the main thread, where Python lets nobody set handlers, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    watcher = threading.Thread(target=_watch, args=(reading,), daemon=True, name="signals")
+    try:
+        watcher.start()
+    except RuntimeError as error:
+        raise MemoryError(str(error)) from None
+    # C code of Python writes the number of a signal into the pipe, whatever runs; the handlers have nothing to do.
+    before = {number: signal.signal(number, lambda *_: None) for number in SIGNALS}
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        os.write(writing, bytes([_END]))
+        watcher.join()
+        os.close(writing)
+        os.close(reading)
+
+
+def check_address_space() -> None:
+    """Raise RunError where a run has less address space than the libraries that it loads take, whatever its input.
+
+    Below that they end the process, or never return, each in its own way.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _ADDRESS_SPACE:
+        raise RunError(
+            f"this process may use {limit >> 20} MiB of address space (ulimit -v), and a run needs more than "
+            f"{_ADDRESS_SPACE >> 20} MiB of it for its libraries alone: raise the limit"
+        )
+
+
+def is_shortage(error: Exception) -> bool:
+    """Whether an exception says that there is no memory or no thread to be had."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError | ImportError) and any(words in str(error).lower() for words in _SHORT)
+    )
+
+
+def _watch(reading: int) -> None:
+    """Wait for signals until the end is told."""
+    while (number := os.read(reading, 1)[0]) != _END:
+        if number in SIGNALS:
+            _stop(signal.Signals(number))
+
+
+def _stop(number: signal.Signals) -> None:
+    line, code = SIGNALS[number]
+    try:
+        if number == signal.SIGINT and not _can_start_a_thread():
+            # OpenBLAS sends SIGINT to its own process when it can start no thread: nobody pressed Ctrl-C.
+            line, code = f"error: {SHORTAGE}", 1
+        remove_begun()
+        # A bar of progress has hidden the cursor. A stream that takes nothing now must not keep the process.
+        text = f"{_SHOW_CURSOR if os.isatty(2) else ''}\n{line}\n"
+        if select.select([], [2], [], 0)[1]:
+            os.write(2, text.encode())
+    finally:
+        os._exit(code)
+
+
+def _can_start_a_thread() -> bool:
+    try:
+        thread = threading.Thread(target=lambda: None, daemon=True)
+        thread.start()
+    except RuntimeError:
+        return False
+    thread.join()
+    return True
