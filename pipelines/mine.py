@@ -191,6 +191,7 @@ class MineRun:
                 "with_vector": side.valid,
                 "in_pairs": rows - sum(unused.values()),
                 "unused": unused,
+                "replaced": sum(marker.info["replaced"] for marker in side.read),
                 "mean_neighbour_cosine": round(mean, 6),
             }
         return facts

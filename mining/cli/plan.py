@@ -47,13 +47,13 @@ def _check_device(device: str) -> None:
 def _count(spec: Any, name: str) -> int:
     """The rows of a side of a configuration, read once."""
     from mining.config import CorpusSpec
-    from mining.corpus import read_rows
+    from mining.corpus import read_corpus
     from mining.settings import validate
 
     if spec is None:
         raise UsageError(f"nothing given for {name}: use --{name}-rows, or '{name}:' in the file of --config")
     corpus = validate(CorpusSpec, spec if isinstance(spec, dict) else {"path": spec}, f"{name} of --config")
-    return max(1, sum(row.reason is None for row in read_rows(corpus)))
+    return max(1, sum(table.column("reason").null_count for table in read_corpus(corpus)))
 
 
 def _table(choice: Any) -> Any:

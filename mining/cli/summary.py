@@ -28,7 +28,8 @@ def show_report(result: MineResult) -> None:
     for side in ("source", "target"):
         facts = result.metrics[side]
         unused = ", ".join(f"{count:,} {reason}" for reason, count in facts["unused"].items()) or "none"
-        console.print(f"{side}: {facts['rows']:,} rows, {facts['in_pairs']:,} in pairs; unused: {unused}")
+        mended = f"; {facts['replaced']:,} with U+FFFD for bytes that are no UTF-8" if facts["replaced"] else ""
+        console.print(f"{side}: {facts['rows']:,} rows, {facts['in_pairs']:,} in pairs; unused: {unused}{mended}")
         if facts["mean_neighbour_cosine"] < LOW_MEAN:
             console.print(
                 f"warning: the {side} sentences have a mean cosine of {facts['mean_neighbour_cosine']} to their "

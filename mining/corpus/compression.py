@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Protocol
 
 from mining.corpus.spec import compression_of
-from mining.errors import InputError, UsageError
+from mining.errors import InputError, RunError, UsageError
 
 PLAIN_PIECE = 1 << 20
 PIECE = 1 << 16
@@ -69,7 +69,8 @@ def open_seekable(path: str, digest: Digest | None = None) -> Iterator[IO[bytes]
     """A binary file that can seek; a compressed one is first written, decompressed, to an unnamed temporary file.
 
     `digest` is given the whole file, as it lies on disk, before anything else is read. Raises InputError at the end if
-    a plain file was written to meanwhile: its parts need not belong together, nor to the digest.
+    a plain file was written to meanwhile: its parts need not belong together, nor to the digest; RunError where there
+    is no room for the temporary file.
     """
     if compression_of(path) is None:
         try:
@@ -86,10 +87,19 @@ def open_seekable(path: str, digest: Digest | None = None) -> Iterator[IO[bytes]
             if _state(file) != before:
                 raise InputError(f"{path}: was written to while it was read: run again when it is whole")
         return
-    with tempfile.TemporaryFile() as spool:
-        for piece in read_pieces(path, digest):
-            spool.write(piece)
-        spool.seek(0)
+    # Without a buffer, which would be written once more, in vain, at the end.
+    with tempfile.TemporaryFile(buffering=0) as spool:
+        try:
+            for piece in read_pieces(path, digest):
+                view = memoryview(piece)
+                while view:
+                    view = view[spool.write(view) :]
+            spool.seek(0)
+        except OSError as error:
+            where, why = tempfile.gettempdir(), error.strerror or error
+            raise RunError(
+                f"{path}: cannot be decompressed into {where}: {why}: make room there, or set TMPDIR to another folder"
+            ) from None
         yield spool
 
 

@@ -3,15 +3,16 @@ from __future__ import annotations
 import gzip
 import lzma
 import random
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mining.corpus import CorpusSpec, file_hash, list_inputs, new_digest, read_tables
+from mining.corpus import CorpusSpec, compression, file_hash, list_inputs, new_digest, read_tables
 from mining.corpus.compression import open_seekable, read_pieces
-from mining.errors import InputError, UsageError
+from mining.errors import InputError, RunError, UsageError
 
 EXTENSIONS = [".gz", ".bz2", ".xz", ".zst"]
 
@@ -120,6 +121,14 @@ def test_extension_is_taken_without_case(tmp_path: Path, texts):
     path = tmp_path / "A.TXT.GZ"
     path.write_bytes(gzip.compress(b"a\n"))
     assert texts(str(path)) == ["a"]
+
+
+def test_no_room_to_decompress_into_is_one_line(write, monkeypatch):
+    path = write("a.parquet.gz", b"one")
+    full = partial(open, "/dev/full", "r+b")
+    monkeypatch.setattr(compression.tempfile, "TemporaryFile", full)
+    with pytest.raises(RunError, match=r"a\.parquet\.gz: cannot be decompressed into .*: No space left"):
+        open_seekable(path).__enter__()
 
 
 def test_missing_file():

@@ -196,10 +196,12 @@ def test_invalid_utf8(table, read, kind):
     assert [(row.id, row.reason) for row in skipped] == [("x", None), ("y", "invalid_utf8"), ("z", None)]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "text"])
+@pytest.mark.parametrize("damage", ["truncated", "empty", "text", "encrypted"])
 def test_damaged_file_is_an_input_error(table, read, damage):
     path = Path(table(text=["a"] * 1000))
-    path.write_bytes({"truncated": path.read_bytes()[:-20], "empty": b"", "text": b"text\n"}[damage])
+    data = path.read_bytes()
+    damaged = {"truncated": data[:-20], "empty": b"", "text": b"text\n", "encrypted": data[:-4] + b"PARE"}
+    path.write_bytes(damaged[damage])
     with pytest.raises(InputError, match=r"a\.parquet, after row 0: not a sound Parquet file"):
         read(str(path))
 

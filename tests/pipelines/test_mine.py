@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from mining import load_encoder, mine
+from mining.cli.summary import show_report
 from mining.config import MineConfig
 from mining.pairs import DROPPED_SCHEMA, PAIRS_SCHEMA, read_pairs_file
 from mining.settings import read_yaml, validate
@@ -158,3 +159,14 @@ def test_without_gold_everything_matched_is_kept(run):
     assert "bucc" not in result.metrics
     assert result.pairs == result.metrics["matched"] > 0
     assert not (result.folder / "candidates.parquet").exists()
+
+
+def test_rows_with_replaced_bytes_are_reported(run, task, tmp_path, capsys):
+    path = tmp_path / "source.tsv"
+    path.write_bytes(task.source.read_bytes() + b"odd\ttwo \xff bad \xff bytes\n")
+    result = run(source__path=str(path), source__invalid_utf8="replace")
+    assert [result.metrics[side]["replaced"] for side in ("source", "target")] == [1, 0]
+    show_report(result)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().err.replace("\n", " ").split("target:")]
+    assert "1 with U+FFFD for bytes that are no UTF-8" in lines[0]
+    assert "U+FFFD" not in lines[1]
