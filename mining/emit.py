@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,9 @@ from mining.matching import DIRECTIONS
 from mining.pairs import CANDIDATES_SCHEMA, PAIRS_SCHEMA
 from mining.search.neighbours import Neighbours
 from mining.text_arrays import table_parts
+
+#: Entries of lists that `reverse_ranks` looks at together: 9 bytes each. One row of 2,048 neighbours has as many.
+_LIST_ENTRIES = 1 << 22
 
 
 class Rows(NamedTuple):
@@ -70,11 +74,24 @@ class ForwardCandidates(NamedTuple):
     reverse: NDArray[np.int32]
 
 
-def reverse_ranks(rows: NDArray[np.int64], their_lists: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Rank of ``rows[i]`` in each list ``their_lists[i, j]``: (n, k, k') int64 to (n, k) int32, 0 where it is not
-    there."""
-    same = their_lists == rows[:, None, None]
-    return np.where(same.any(axis=2), same.argmax(axis=2) + 1, 0).astype(np.int32)
+def reverse_ranks(
+    rows: NDArray[np.int64],
+    neighbours: NDArray[np.int64],
+    lists_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+) -> NDArray[np.int32]:
+    """Rank of ``rows[i]`` (n,) in the list of each of its `neighbours` (n, k): (n, k) int32, 0 where it is not there.
+
+    `lists_of` gives the lists (m, k, k') int64 of neighbours (m, k). It is asked for some rows at a time, so that what
+    it gives is bounded however long the lists are.
+    """
+    n, k = neighbours.shape
+    ranks = np.empty((n, k), np.int32)
+    step = max(1, _LIST_ENTRIES // max(1, k * k))
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        same = lists_of(neighbours[part]) == rows[part, None, None]
+        ranks[part] = np.where(same.any(axis=2), same.argmax(axis=2) + 1, 0)
+    return ranks
 
 
 def candidates_table(block: ForwardCandidates, ids: pa.Array, their_ids: pa.Array, *, forward: bool) -> pa.Table:

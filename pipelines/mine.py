@@ -145,7 +145,7 @@ class MineRun:
 
     def _join(self, dim: int) -> list[Marker]:
         plan, engine, search = self.plan, self.engine, self.config.search
-        division = divide(self.sides[0].valid, self.sides[1].valid, search.clusters, search.nearest)
+        division = divide(self.sides[0].valid, self.sides[1].valid, search.clusters, search.nearest, search.k)
         (trained,) = engine.run("clusters", search_plan.clusters(plan, self.sides, division, dim))
         self._deal(engine.run("assign", search_plan.assign(plan, self.sides, trained, division, dim)), "members")
         return engine.run("join", search_plan.join(plan, self.sides, trained.info["groups"], division, dim))

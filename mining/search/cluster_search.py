@@ -26,6 +26,8 @@ CLUSTERS_PER_ROOT = 8.0
 #: Rows of a side in a group of clusters, about; each row is in 3 to 4 groups.
 GROUP_ROWS = 150_000
 GROUPS_PER_ROW = 3.5
+#: With more neighbours than this, groups have fewer rows, so that their lists take no more memory.
+_GROUP_NEIGHBOURS = 64
 #: A cluster with so many times the mean number of members is joined in bands.
 _LARGEST = 16
 
@@ -41,13 +43,21 @@ class Division(NamedTuple):
     largest: int
 
 
-def divide(source_rows: int, target_rows: int, clusters: int | None = None, nearest: int = NEAREST) -> Division:
-    """The division for two sides with so many valid rows; `clusters` None chooses their number."""
+def group_rows(k: int) -> int:
+    """Rows of a side in a group, about, where lists of `k` neighbours are kept."""
+    return GROUP_ROWS * _GROUP_NEIGHBOURS // max(k, _GROUP_NEIGHBOURS)
+
+
+def divide(
+    source_rows: int, target_rows: int, clusters: int | None = None, nearest: int = NEAREST, k: int = 1
+) -> Division:
+    """The division for two sides with so many valid rows and lists of `k` neighbours; `clusters` None chooses their
+    number."""
     rows = max(source_rows, target_rows, 1)
     # Square roots are rounded alike everywhere, powers are not.
     root = math.sqrt(math.sqrt(max(source_rows, 1) * max(target_rows, 1)))
     count = min(clusters or max(1, round(CLUSTERS_PER_ROOT * root)), rows)
-    groups = min(count, -(-round(GROUPS_PER_ROW * rows) // GROUP_ROWS))
+    groups = min(count, -(-round(GROUPS_PER_ROW * rows) // group_rows(k)))
     largest = max(1024, _LARGEST * min(nearest, count) * rows // count)
     return Division(count, groups, min(nearest, count), -(-ROWS_PER_CLUSTER * count // 2), largest)
 
@@ -131,7 +141,7 @@ def search_clusters(
     lists = [no_neighbours(len(side.valid), k) for side in sides]
     if min(sizes) == 0:
         return lists[0], lists[1]
-    division = divide(sizes[0], sizes[1], clusters, nearest)
+    division = divide(sizes[0], sizes[1], clusters, nearest, k)
     samples = [side.vectors[sample_places(len(side.vectors), division.sample)] for side in sides]
     trained = train(samples[0], samples[1], division)
     parts = [

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: FAISS advises at least this many training rows for each centroid.
 ROWS_PER_CENTROID = 39
+#: Entries proposed at a time, about 40 bytes each until they are cut.
+_PROPOSED = 1 << 18
 
 
 def import_faiss() -> Any:
@@ -141,7 +143,7 @@ def set_parameters(index: Any, parameters: str) -> None:
 
 
 def search_index(
-    index: Any, queries: NDArray[np.float32], base: NDArray[np.float32], k: int, extra: int = 12, block: int = 16_384
+    index: Any, queries: NDArray[np.float32], base: NDArray[np.float32], k: int, extra: int = 12
 ) -> Neighbours:
     """The k nearest of what the index proposes for `queries` (n, d), cosines recomputed from its rows `base` (m, d).
 
@@ -150,7 +152,7 @@ def search_index(
     """
     if len(queries) == 0 or len(base) == 0:
         return no_neighbours(len(queries), k)
-    parts = []
+    parts, block = [], max(1, _PROPOSED // (k + extra))
     for start in range(0, len(queries), block):
         part = np.ascontiguousarray(queries[start : start + block], dtype=np.float32)
         _, places = index.search(part, min(k + extra, len(base)))

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from mining.search.cluster_join import EXTRA
-from mining.search.cluster_search import GROUP_ROWS, GROUPS_PER_ROW, Division, divide
+from mining.search.cluster_search import GROUPS_PER_ROW, Division, divide, group_rows
 from mining.search.clusters import ITERATIONS
 
 REFERENCE_CORES = 2
@@ -122,7 +122,7 @@ def exact_estimate(task: Task, constants: Constants = Constants()) -> Estimate:
 
 def cluster_division(task: Task) -> Division:
     """The division of the cluster join."""
-    return divide(task.source_rows, task.target_rows, task.clusters, task.nearest)
+    return divide(task.source_rows, task.target_rows, task.clusters, task.nearest, task.k)
 
 
 def cluster_estimate(task: Task, constants: Constants = Constants()) -> Estimate:
@@ -138,7 +138,7 @@ def cluster_estimate(task: Task, constants: Constants = Constants()) -> Estimate
         + joined * constants.list_update
         + task.rows * groups_per_row * constants.group_row
     ) / (task.cores * constants.busy) + constants.start
-    rows = min(1.3 * GROUP_ROWS, max(task.source_rows, task.target_rows)) * 2
+    rows = min(1.3 * group_rows(task.k), max(task.source_rows, task.target_rows)) * 2
     memory = constants.base + max(
         rows * (7 * task.dim + 8 * (task.k + EXTRA) * (1 + task.cores) + 8 * division.nearest),
         max(task.largest_shards) * (7 * task.dim + 20 * division.nearest) + division.clusters * task.dim,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import tempfile
 from collections.abc import Iterator
@@ -28,8 +29,8 @@ from pipelines.stages.shard import SHARD_SCHEMA
 _BLOCK = 500_000
 #: Bytes of text of one side that a block holds on average: there are fewer pairs in it where texts are long.
 _BLOCK_BYTES = 1 << 29
-#: Rows whose candidates are listed at a time.
-_ROWS = 16_384
+#: Candidates listed at a time, about 100 bytes each with their ids.
+_CANDIDATES = 1 << 18
 #: Rows of a shard, for blocks of them that hold more than 2 GiB of text.
 _WIDE = pa.schema([("id", pa.large_string()), ("text", pa.large_string()), ("occurrences", pa.int64())])
 
@@ -128,15 +129,15 @@ def _matched(step: Step, outputs: Outputs) -> int:
 
 def _candidates(step: Step, outputs: Outputs) -> int:
     source, target = _Side(step, "source"), _Side(step, "target")
-    path = outputs.path("candidates.parquet")
+    path, rows = outputs.path("candidates.parquet"), max(1, _CANDIDATES // step.params["k"])
     ids = {side: _Ids(side, step.folder) for side in (source, target)}
 
     def blocks() -> Iterator[pa.Table]:
         for own, other, forward in ((source, target, True), (target, source, False)):
             their_lists = ShardedArray([lists["id"] for lists in other.lists], other.shards.firsts, other.shards.total)
             for first, lists in zip(own.shards.firsts, own.lists, strict=True):
-                for start in range(0, len(lists), _ROWS):
-                    block = _block(step, (own, other), their_lists, lists[start : start + _ROWS], first + start)
+                for start in range(0, len(lists), rows):
+                    block = _block(step, (own, other), their_lists, lists[start : start + rows], first + start)
                     names = ids[own].take(block.rows), ids[other].take(block.lists.ids.ravel())
                     yield candidates_table(block, *names, forward=forward)
 
@@ -150,7 +151,8 @@ def _block(
     lists = as_neighbours(table)
     rows = np.arange(first, first + len(table), dtype=np.int64)
     scores = list_scores(*lists, own.means.take(rows), other.means.take(lists.ids), step.params["margin"], 1)
-    return ForwardCandidates(rows, lists, scores, reverse_ranks(rows, their_lists.take(lists.ids, fill=-1)))
+    reverse = reverse_ranks(rows, lists.ids, functools.partial(their_lists.take, fill=-1))
+    return ForwardCandidates(rows, lists, scores, reverse)
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:

@@ -186,6 +186,8 @@ def test_division_grows_with_the_root_of_the_rows():
     assert (small.clusters, large.clusters) == (800, 8000)
     assert small.groups == 1
     assert large.groups == 24
+    assert divide(1_000_000, 1_000_000, k=64) == large
+    assert divide(1_000_000, 1_000_000, k=2048).groups == 747
     tiny = divide(3, 5)
     assert tiny.nearest <= tiny.clusters <= 5
     assert sample_places(10, 4).tolist() == [0, 2, 5, 7]

@@ -41,6 +41,21 @@ def test_saved_index_finds_what_the_reference_finds(tmp_path, factory, parameter
         assert same(found, expected)
 
 
+def test_long_lists_are_proposed_for_fewer_rows_at_a_time(tmp_path, monkeypatch):
+    base, queries = unit_rows(400, 16, 1), unit_rows(30, 16, 2)
+    index = build("Flat", base, tmp_path / "x.faiss")
+    monkeypatch.setattr("mining.search.faiss_index._PROPOSED", 100)
+    asked = []
+
+    class Watched:
+        def search(self, rows, count):
+            asked.append(rows.shape[0] * count)
+            return index.search(rows, count)
+
+    assert same(search_index(Watched(), queries, base, 4, extra=16), reference_neighbours(queries, base, 4))
+    assert asked == [100] * 6
+
+
 def test_compressed_index_still_gives_exact_cosines(tmp_path):
     base = unit_rows(600, 16, 1)
     found = search_index(build("PQ8x4fs", base, tmp_path / "x.faiss"), base, base, 1)
