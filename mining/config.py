@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from mining.corpus.spec import CorpusSpec
+from mining.device_names import check_devices, several_devices
 from mining.margin import Margin
 from mining.matching import Strategy
 from mining.settings import Settings
@@ -59,6 +60,24 @@ class SearchSettings(Settings):
     rescore: int = Field(default=12, ge=0, le=4096)
     training_rows: int = Field(default=100_000, gt=0)
 
+    @field_validator("device")
+    @classmethod
+    def _device(cls, value: str) -> str:
+        return check_devices(value)
+
+    @model_validator(mode="after")
+    def _faiss_has_one_device(self) -> SearchSettings:
+        if self.method == "faiss" and self.device != "cpu":
+            raise ValueError(
+                f"method: faiss searches on the CPU, and device is {self.device}: set search.device: cpu, and "
+                "encode.device where only the encoder is to use the GPU; or take method: exact, which uses it"
+            )
+        if self.backend == "faiss" and several_devices(self.device):
+            raise ValueError(
+                f"backend: faiss uses one device, and device is {self.device}: name one, for example cuda:0"
+            )
+        return self
+
     @property
     def index_parameters(self) -> str:
         """The FAISS search parameters; without any given, an inverted file probes eight of its lists."""
@@ -77,6 +96,13 @@ class EncodeSettings(Settings):
     dtype: Literal["float32", "float16", "int8"] = "float32"
     source_language: str | None = None
     target_language: str | None = None
+
+    @field_validator("device")
+    @classmethod
+    def _device(cls, value: str) -> str:
+        if several_devices(value):
+            raise ValueError(f"'{value}': one device encodes, for example cuda:0; search.device may name several")
+        return check_devices(value)
 
     def options(self, side: str) -> dict[str, Any]:
         """What `load_encoder` is asked for the side ``source`` or ``target``, beside the device."""

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import torch
 
+from mining.device_names import ALL_DEVICES, several_devices
 from mining.errors import UsageError
 from mining.threads import resolve_threads
 
@@ -80,7 +81,11 @@ def on_single_threads(units: Sequence[Unit], begin: Callable[[], Callable[[Unit]
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device called `name`; raises UsageError when it is unknown or not there."""
+    """The one device called `name`; raises UsageError when it is unknown, not there, or more than one."""
+    if several_devices(name):
+        raise UsageError(
+            f"device '{name}': one device is wanted here, for example cuda:0; only exact search by torch uses several"
+        )
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -89,6 +94,8 @@ def resolve_device(name: str) -> torch.device:
         raise UsageError(f"device '{name}': not supported; use cpu or cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"device '{name}': this machine or this build of torch has no CUDA; use cpu")
+    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
+        raise UsageError(f"device '{device}': this machine has {torch.cuda.device_count()} CUDA devices")
     return device
 
 
@@ -97,15 +104,11 @@ def resolve_devices(names: str | Sequence[str]) -> list[torch.device]:
 
     Raises UsageError when one is unknown or not there.
     """
-    if names == "cuda:all":
+    if names == ALL_DEVICES:
         resolve_device("cuda")
         return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     parts = [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)
-    devices = [resolve_device(part) for part in parts]
-    for device in devices:
-        if device.index is not None and device.type == "cuda" and device.index >= torch.cuda.device_count():
-            raise UsageError(f"device '{device}': this machine has {torch.cuda.device_count()} CUDA devices")
-    return devices
+    return [resolve_device(part) for part in parts]
 
 
 @contextmanager

@@ -7,8 +7,18 @@ import threading
 import pytest
 import torch
 
-from mining.devices import full_accumulation, on_single_threads, resolve_devices, share, torch_threads
+from mining.config import EncodeSettings, SearchSettings
+from mining.device_names import first_device
+from mining.devices import (
+    full_accumulation,
+    on_single_threads,
+    resolve_device,
+    resolve_devices,
+    share,
+    torch_threads,
+)
 from mining.errors import UsageError
+from mining.settings import validate
 
 
 def test_one_several_and_all_devices(monkeypatch):
@@ -28,6 +38,67 @@ def test_devices_that_are_not_there_are_named(name, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UsageError, match="has no CUDA; use cpu"):
         resolve_devices(name)
+
+
+@pytest.mark.parametrize("name", ["cuda:all", "cuda:0,cuda:1"])
+def test_what_uses_one_device_says_so(name):
+    with pytest.raises(UsageError, match=rf"device '{name}': one device is wanted here, for example cuda:0"):
+        resolve_device(name)
+
+
+def test_one_device_must_be_there_as_well(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert resolve_device("cuda:1").index == 1
+    with pytest.raises(UsageError, match=r"device 'cuda:2': this machine has 2 CUDA devices"):
+        resolve_device("cuda:2")
+
+
+def test_the_first_of_several_devices_encodes():
+    names = ["cpu", "cuda", "cuda:1", "cuda:all", "cuda:3, cuda:1"]
+    assert [first_device(name) for name in names] == ["cpu", "cuda", "cuda:1", "cuda", "cuda:3"]
+
+
+def settings_of(**settings):
+    return validate(SearchSettings, settings, "search")
+
+
+def test_device_settings_are_checked_before_a_run():
+    for name in ("cpu", "cuda", "cuda:1", "cuda:0, cuda:1", "cuda:all"):
+        assert settings_of(device=name).device == name
+        if name in ("cpu", "cuda", "cuda:1"):
+            assert validate(EncodeSettings, {"device": name}, "encode").device == name
+        else:
+            with pytest.raises(UsageError, match=f"'{name}': one device encodes"):
+                validate(EncodeSettings, {"device": name}, "encode")
+    for name in ("gpu", "cuda:", "cuda:all,cuda:0", "cuda:one", "", "cpux"):
+        with pytest.raises(UsageError, match=f"device '{name}': not supported; use cpu, cuda"):
+            settings_of(device=name)
+
+
+def test_faiss_says_which_devices_it_does_not_use():
+    with pytest.raises(UsageError, match=r"method: faiss searches on the CPU, and device is cuda: set search\.device"):
+        settings_of(method="faiss", device="cuda")
+    with pytest.raises(UsageError, match="backend: faiss uses one device, and device is cuda:all"):
+        settings_of(backend="faiss", device="cuda:all")
+    assert settings_of(backend="faiss", device="cuda:1").device == "cuda:1"
+
+
+def test_mine_encodes_on_the_first_device_and_searches_on_all(bitext, monkeypatch, tmp_path):
+    seen = []
+
+    def run_mine(settings, quiet):
+        seen.append((settings.encode.device, settings.search.device))
+        raise UsageError("seen")
+
+    monkeypatch.setattr("pipelines.mine.run_mine", run_mine)
+    files = ("--source", tmp_path / "a", "--target", tmp_path / "b", "--output", tmp_path / "run")
+    for device in ("cuda:1,cuda:0", "cuda:all", "cuda:1"):
+        assert bitext("mine", *files, "--device", device).err.endswith("seen")
+    assert seen == [("cuda:1", "cuda:1,cuda:0"), ("cuda", "cuda:all"), ("cuda:1", "cuda:1")]
+    refused = bitext("mine", *files, "--device", "cuda", "--method", "faiss")
+    assert refused.code == 2
+    assert "method: faiss searches on the CPU" in refused.err
 
 
 def test_unknown_devices_are_refused():

@@ -27,6 +27,34 @@ def test_plan_as_json(bitext):
     assert {estimate["method"] for estimate in facts["alternatives"]} == {"exact", "clusters", "faiss"}
 
 
+def test_plan_for_a_gpu_says_that_there_is_none_here(bitext, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    ended = bitext("plan", *BIG, "--device", "cuda:all")
+    assert ended.code == 0
+    assert "note: planned for another machine, since here device 'cuda': this machine or this build" in ended.out
+    assert json.loads(bitext("plan", *BIG, "--json", "--device", "cuda").out)["advice"][0].startswith("planned for")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert "note:" not in bitext("plan", *BIG, "--device", "cuda").out
+
+
+def test_plan_estimates_the_index_that_is_given(bitext):
+    seconds = []
+    for parameters in ("nprobe=1", "nprobe=64"):
+        facts = json.loads(bitext("plan", *BIG, "--json", "--index", "IVF512,Flat", "--parameters", parameters).out)
+        assert facts["method"] == "faiss"
+        assert facts["detail"] == f"IVF512,Flat {parameters}"
+        seconds.append(facts["expected"]["seconds"])
+    assert seconds[1] > 10 * seconds[0]
+    ended = bitext("plan", *BIG, "--index", "OPQ75,PQ75")
+    assert "* faiss" in ended.out
+    assert "note: nothing is known of the time, memory and disk of search.index: OPQ75,PQ75" in ended.out
+    assert ended.last_line.endswith("no estimate for this index")
+    ended = bitext("plan", *BIG, "--index", "IVF512,Flat")
+    (row,) = [line for line in ended.out.split("\n") if "* " in line]
+    assert "faiss" in row
+    assert "IVF512,Flat nprobe=8" in row
+
+
 def test_plan_counts_the_rows_of_a_configuration(bitext, task, tiny_model, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(
@@ -60,7 +88,8 @@ def test_plan_names_what_is_wrong(bitext, arguments, message):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--device", "tpu"), "--device tpu: not supported"),
+        (("--device", "tpu"), "device 'tpu': not supported"),
+        (("--device", "cuda", "--index", "Flat"), "method: faiss searches on the CPU"),
         (("--memory", "24"), "--memory 24: 24 bytes hold nothing; write it like 24GB"),
         (("--disk", "0"), "--disk 0: 0 bytes hold nothing"),
         (("--dim", "0"), "--dim"),

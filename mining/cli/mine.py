@@ -65,7 +65,12 @@ def mine(
         int | None, typer.Option(help="How many more than k a FAISS index proposes; their cosines decide (12).")
     ] = None,
     backend: Annotated[str | None, typer.Option(help="Exact search by torch or faiss (torch).")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda, for encoding and search.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="cpu or cuda, for encoding and search; of several (cuda:0,cuda:1 or cuda:all) the first encodes."
+        ),
+    ] = None,
     dim: Annotated[int | None, typer.Option(help="Keep only so many of the first dimensions.")] = None,
     dtype: Annotated[
         str | None, typer.Option(help="Of the model's tables in memory: float32 (default), float16 or int8.")
@@ -92,6 +97,7 @@ def mine(
     `bitext mine --config configs/bucc.yaml --margin distance --strategy intersection`
     """
     from mining.config import MineConfig
+    from mining.device_names import first_device
     from mining.settings import override, read_yaml, validate
 
     data = read_yaml(config) if config else {}
@@ -114,7 +120,7 @@ def mine(
         "search.parameters": parameters,
         "search.backend": backend,
         "search.device": device,
-        "encode.device": device,
+        "encode.device": None if device is None else first_device(device),
         "encode.dim": dim,
         "encode.dtype": dtype,
         "encode.source_language": source_language,

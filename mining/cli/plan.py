@@ -38,10 +38,15 @@ def _bytes(text: str | None, name: str) -> int | None:
     return count
 
 
-def _check_device(device: str) -> None:
-    """The device may be another machine's, so it need not be here."""
-    if device.partition(":")[0] not in {"cpu", "cuda"}:
-        raise UsageError(f"--device {device}: not supported; use cpu or cuda")
+def _device_note(device: str) -> list[str]:
+    """The device may be another machine's, so it need not be here; but that is said."""
+    from mining.devices import resolve_devices
+
+    try:
+        resolve_devices(device)
+    except UsageError as error:
+        return [f"planned for another machine, since here {error}; times of a GPU are assumed, not measured"]
+    return []
 
 
 def _count(spec: Any, name: str) -> int:
@@ -70,10 +75,13 @@ def _table(choice: Any) -> Any:
         ("disk", "right"),
     ):
         table.add_column(column, justify=side)  # type: ignore[arg-type]
-    for estimate in choice.alternatives:
+    given = [choice.expected] if choice.expected and choice.expected not in choice.alternatives else []
+    for estimate in [*choice.alternatives, *given]:
         chosen = "* " if estimate == choice.expected else "  "
         cells = duration(estimate.seconds), size(estimate.memory), size(estimate.disk)
         table.add_row(chosen + estimate.method, estimate.detail, *cells)
+    if choice.expected is None:
+        table.add_row(f"* {choice.method}", choice.detail, *(3 * ["no estimate"]))
     return table
 
 
@@ -83,6 +91,8 @@ def plan(
     dim: Annotated[int | None, typer.Option(help="Dimensions (those of the model).", min=1)] = None,
     k: Annotated[int | None, typer.Option(help="Nearest neighbours a side (4).")] = None,
     method: Annotated[str | None, typer.Option(help="auto (default), exact, clusters or faiss.")] = None,
+    index: Annotated[str | None, typer.Option(help="FAISS factory string: search by faiss.")] = None,
+    parameters: Annotated[str | None, typer.Option(help="FAISS search parameters (nprobe=8 for IVF).")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory at hand, for example 24GB.")] = None,
     disk: Annotated[str | None, typer.Option(help="Disk at hand, for example 100GB.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu (default) or cuda.")] = None,
@@ -103,14 +113,19 @@ def plan(
     """
     from mining.config import SearchSettings, ShardSettings
     from mining.devices import resolve_threads
-    from mining.search.planner import Task, advice, plan_search
+    from mining.search.planner import Task, advice, configured_index, plan_search
     from mining.settings import override, read_yaml, validate
 
     data = read_yaml(config) if config else {}
-    flags = {"search.k": k, "search.method": method, "search.device": device}
+    flags = {
+        "search.k": k,
+        "search.method": method or ("faiss" if index else None),
+        "search.device": device,
+        "search.index": index,
+        "search.parameters": parameters,
+    }
     data = override(data, flags)
     search = validate(SearchSettings, data.get("search") or {}, config or "command line")
-    _check_device(search.device)
     shard = validate(ShardSettings, data.get("shard") or {}, config or "command line")
     if dim is None:
         from mining.encoder import load_encoder
@@ -131,8 +146,8 @@ def plan(
         nearest=search.nearest,
         shard_rows=shard.rows,
     )
-    choice = plan_search(task, search.method, search.index)
-    notes = advice(choice, *available)
+    choice = plan_search(task, search.method, configured_index(search))
+    notes = [*_device_note(search.device), *advice(choice, *available)]
     if as_json:
         for line in json.dumps({**choice.facts(), "advice": notes}, indent=2, sort_keys=True).split("\n"):
             say(line)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from mining.devices import on_single_threads, resolve_device
+from mining.errors import UsageError
 from mining.search.proposals import Proposal, Proposer, float32_rounding, half_rounding
 from mining.search.tile_kernels import Lists, empty_lists, merge_lists, update
 
@@ -125,6 +127,21 @@ class Tile:
         return self.memory[:size].view(shape).numpy()
 
 
+class _Resources(threading.local):
+    """FAISS's memory and streams on each GPU, made once: of each thread, since two must not use the same."""
+
+    def __init__(self) -> None:
+        self.by_device: dict[int, Any] = {}
+
+    def of(self, faiss: Any, device: int) -> Any:
+        if device not in self.by_device:
+            self.by_device[device] = faiss.StandardGpuResources()
+        return self.by_device[device]
+
+
+_resources = _Resources()
+
+
 class FaissProposer:
     """Both directions by FAISS's brute-force search, tile by tile, on CPU or on one GPU."""
 
@@ -141,6 +158,11 @@ class FaissProposer:
 
         self.faiss = import_faiss()
         self.device = resolve_device(device)
+        if self.device.type == "cuda" and not hasattr(self.faiss, "StandardGpuResources"):
+            raise UsageError(
+                f"search.backend: faiss on {device}: the installed faiss has no GPU support; "
+                "install 'bitext-miner[gpu]' in place of [cpu], or set search.backend: torch"
+            )
         self.source_tile, self.target_tile = source_tile, target_tile
         self.report = report or silent
 
@@ -152,12 +174,14 @@ class FaissProposer:
         self, queries: NDArray[np.float32], base: NDArray[np.float32], count: int, lists: Lists, rows: slice, first: int
     ) -> None:
         """Merge the nearest of a tile into the lists of some rows."""
-        count = min(count, len(base))
+        count, metric = min(count, len(base)), self.faiss.METRIC_INNER_PRODUCT
         if self.device.type == "cpu":
-            values, places = self.faiss.knn(queries, base, count, metric=self.faiss.METRIC_INNER_PRODUCT)
+            values, places = self.faiss.knn(queries, base, count, metric=metric)
         else:
-            resources = self.faiss.StandardGpuResources()
-            values, places = self.faiss.knn_gpu(resources, queries, base, count, metric=self.faiss.METRIC_INNER_PRODUCT)
+            # Without a number it is the current device, which -1 stands for in FAISS.
+            number = -1 if self.device.index is None else self.device.index
+            resources = _resources.of(self.faiss, number)
+            values, places = self.faiss.knn_gpu(resources, queries, base, count, metric=metric, device=number)
         merge_lists(lists.values[rows], lists.places[rows], values, places + first, 0, len(queries))
 
     def __call__(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from mining.errors import UsageError
 from mining.search import TorchProposer, device_tiles, nearest_neighbours, reference_neighbours, tile_proposer
 from mining.search.device_tiles import LARGEST_TILE, LEAST_TILE, planned_tiles
-from mining.search.tiles import TileProposer
+from mining.search.tiles import FaissProposer, TileProposer
 from tests.search.test_exact import same, unit_rows
 
 
@@ -99,3 +101,42 @@ def test_the_proposer_follows_the_device_setting():
     assert isinstance(tile_proposer("cpu"), TileProposer)
     assert tile_proposer("cpu", 64, 128).source_tile == 64
     assert tile_proposer("cpu,cpu").devices == [torch.device("cpu")] * 2
+
+
+class GpuFaiss:
+    """Stands for a faiss with GPUs: notes what is made, and on which device what is searched."""
+
+    METRIC_INNER_PRODUCT = 0
+
+    def __init__(self):
+        self.made, self.calls = [], []
+
+    def StandardGpuResources(self):  # noqa: N802
+        self.made.append(object())
+        return self.made[-1]
+
+    def knn_gpu(self, resources, queries, base, count, metric, device):
+        self.calls.append((self.made.index(resources), device))
+        near = queries @ base.T
+        places = np.argsort(-near, axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(near, places, 1), places
+
+
+def test_faiss_makes_gpu_resources_once_and_searches_the_device_it_was_given(monkeypatch):
+    faiss = GpuFaiss()
+    monkeypatch.setattr("mining.search.faiss_index.import_faiss", lambda: faiss)
+    monkeypatch.setattr("mining.search.tiles.resolve_device", torch.device)
+    source, target = unit_rows(20, 8, 1), unit_rows(30, 8, 2)
+    for device in ("cuda:1", "cuda:0", "cuda:1", "cuda"):
+        proposal, _ = FaissProposer(device, 8, 8)(source, target, 3)
+        assert np.array_equal(proposal.positions[:, 0], (source @ target.T).argmax(1))
+    assert len(faiss.made) == 3
+    assert set(faiss.calls) == {(0, 1), (1, 0), (2, -1)}
+    assert len(faiss.calls) == 4 * 2 * 3 * 4
+
+
+def test_a_faiss_without_gpus_is_refused(monkeypatch):
+    monkeypatch.setattr("mining.search.tiles.resolve_device", torch.device)
+    monkeypatch.setattr("mining.search.faiss_index.import_faiss", object)
+    with pytest.raises(UsageError, match=r"search\.backend: faiss on cuda:1: the installed faiss has no GPU support"):
+        FaissProposer("cuda:1")

@@ -3,18 +3,10 @@ import dataclasses
 import pytest
 
 from mining.config import SearchSettings
-from mining.search.planner import (
-    Constants,
-    Task,
-    advice,
-    choose,
-    cluster_estimate,
-    duration,
-    exact_estimate,
-    faiss_estimates,
-    plan_search,
-    size,
-)
+from mining.search.estimates import Constants, Task, cluster_estimate, exact_estimate
+from mining.search.faiss_index import new_index
+from mining.search.index_estimates import Index, index_estimate, usual_indexes
+from mining.search.planner import advice, choose, configured_index, duration, plan_search, size
 
 
 @pytest.mark.parametrize(
@@ -47,7 +39,7 @@ def test_choice_is_the_same_on_every_machine():
 def test_a_method_that_is_given_is_taken():
     task = Task(1000, 1000, 300)
     assert plan_search(task, "clusters").method == "clusters"
-    choice = plan_search(task, "faiss", "IVF16,Flat")
+    choice = plan_search(task, "faiss", Index("IVF16,Flat"))
     assert choice.expected.detail == "IVF16,Flat"
     assert choice.line().startswith("search: faiss (IVF16,Flat): 1,000 x 1,000 would take about ")
     assert plan_search(task, "exact").line().startswith("search: exact (1 x 1 shards): expected ")
@@ -66,11 +58,11 @@ def test_estimates_grow_as_they_should():
     faster = dataclasses.replace(Constants(), exact=2 * Constants().exact)
     assert exact_estimate(sizes[1], faster).seconds < exact[1].seconds
     assert cluster_estimate(dataclasses.replace(sizes[1], cores=8)).seconds < clusters[1].seconds
-    assert [estimate.detail for estimate in faiss_estimates(Task(250_000, 250_000, 300))] == [
+    assert [index.detail for index in usual_indexes(Task(250_000, 250_000, 300))] == [
         "IVF1024,Flat nprobe=32",
         "PQ75x4fs",
     ]
-    assert len(faiss_estimates(Task(10, 10, 3))) == 1
+    assert len(usual_indexes(Task(10, 10, 3))) == 1
 
 
 def test_advice_where_memory_or_disk_do_not_suffice():
@@ -94,3 +86,91 @@ def test_choice_for_settings_and_its_facts():
 def test_readable_units():
     assert [duration(s) for s in (0.25, 12, 100, 8000, 200_000)] == ["0.2 s", "12 s", "1.7 min", "2.2 h", "2.3 days"]
     assert [size(count) for count in (5e6, 2.5e9, 3e12)] == ["5 MB", "2.5 GB", "3.0 TB"]
+
+
+def of(factory: str, parameters: str = "", rows: int = 1_000_000, **settings):
+    return index_estimate(Task(rows, rows, 300, cores=2), Index(factory, parameters, **settings))
+
+
+def test_an_index_is_estimated_from_its_string_and_parameters():
+    """Each costs what it should against another: by what is scanned, kept and learnt."""
+    probes = [of("IVF1024,Flat", f"nprobe={count}").seconds for count in (1, 8, 64, 1024, 4096)]
+    assert probes == sorted(probes)
+    assert probes[3] > 100 * probes[0]
+    assert probes[3] == probes[4]
+    assert of("IVF1024,Flat").seconds == probes[0]
+    assert of("Flat").seconds < of("IVF16,Flat", "nprobe=16").seconds
+    assert of("Flat").seconds > 40 * of("IVF256,Flat", "nprobe=1").seconds
+    assert of("PQ75x4fs").seconds < of("PQ75").seconds
+    assert of("HNSW32").seconds < of("HNSW32", "efSearch=256").seconds
+    assert of("HNSW16", rescore=100).seconds > of("HNSW16", rescore=0).seconds
+    sizes = [of(name).disk / 2e6 for name in ("Flat", "IVF64,Flat", "SQ8", "SQfp16", "PQ75", "PQ75x4fs", "HNSW32")]
+    assert sizes == pytest.approx([1200, 1208, 300, 600, 75, 37.5, 1480], rel=0.01)
+    few, many = of("IVF1024,Flat", training_rows=1024), of("IVF1024,Flat", training_rows=200_000)
+    assert many.seconds > few.seconds
+    assert of("Flat", training_rows=9).seconds == of("Flat").seconds
+    assert of("IVF64,SQ8", "nprobe=8").memory < of("IVF64,Flat", "nprobe=8").memory
+
+
+def test_sides_of_different_size_and_shards():
+    one = index_estimate(Task(1_000_000, 100_000, 300), Index("Flat"))
+    other = index_estimate(Task(100_000, 1_000_000, 300), Index("Flat"))
+    assert one.seconds == pytest.approx(other.seconds)
+    assert one.disk == other.disk == 1_100_000 * 1200
+    seconds = [
+        index_estimate(Task(1_000_000, 1_000_000, 300, shard_rows=n), Index("Flat")).seconds for n in (10**5, 10**6)
+    ]
+    assert seconds[0] == pytest.approx(seconds[1], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("factory", "parameters"),
+    [
+        ("OPQ75,IVF64,PQ75", ""),
+        ("PCA64,Flat", ""),
+        ("IVF64_HNSW32,Flat", ""),
+        ("HNSW32,PQ8", ""),
+        ("IVF64,Flat,RFlat", ""),
+        ("NSG32", ""),
+        ("LSH", ""),
+        ("IVF64,Flat", "quantizer_efSearch=40"),
+        ("IVF64,Flat", "nprobe"),
+        ("Flat", "nprobe=4"),
+    ],
+)
+def test_what_is_not_known_has_no_estimate(factory, parameters):
+    assert of(factory, parameters) is None
+    choice = plan_search(Task(1000, 1000, 300), "faiss", Index(factory, parameters))
+    assert choice.expected is None
+    assert choice.facts()["expected"] is None
+    assert choice.line().startswith(f"search: faiss ({choice.detail}): 1,000 x 1,000 would take about ")
+    assert choice.line().endswith("; no estimate for this index")
+    assert advice(choice, 1e6, 1e6) == [
+        f"nothing is known of the time, memory and disk of search.index: {choice.detail}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "factory", ["Flat", "SQ8", "SQfp16", "IVF4,Flat", "IVF4,SQ8", "PQ4x4fs", "IVF4,PQ4x4fs", "PQ4", "HNSW8"]
+)
+def test_strings_that_are_estimated_are_those_of_faiss(factory):
+    assert new_index(factory, 16).d == 16
+    assert index_estimate(Task(10, 10, 16), Index(factory)) is not None
+
+
+def test_the_index_of_a_configuration():
+    index = configured_index(SearchSettings(method="faiss", index="IVF32,Flat", rescore=3, training_rows=77))
+    assert index == Index("IVF32,Flat", "nprobe=8", 3, 77)
+    settings = SearchSettings(method="faiss", index="HNSW16", parameters="efSearch=64")
+    assert choose("faiss", 10_000, 10_000, 300, settings).line().startswith("search: faiss (HNSW16 efSearch=64): ")
+
+
+def test_each_gpu_counts_and_what_does_not_use_it_says_so():
+    tasks = [Task(10**7, 10**7, 300, device=name) for name in ("cpu", "cuda", "cuda:all", "cuda:0,cuda:1", "cuda:1")]
+    assert [task.gpus for task in tasks] == [0, 1, 1, 2, 1]
+    seconds = [exact_estimate(task).seconds - Constants().start for task in tasks]
+    assert seconds[3] == pytest.approx(seconds[1] / 2)
+    assert seconds[2] == seconds[1] < seconds[0]
+    assert plan_search(tasks[1], "clusters").line().startswith("search: clusters on the CPU (K ")
+    assert plan_search(tasks[0], "clusters").line().startswith("search: clusters (K ")
+    assert plan_search(tasks[1], "exact").line().startswith("search: exact (")
