@@ -39,6 +39,17 @@ def test_zero_denominator_gives_a_finite_low_score_and_is_counted():
     assert count_floored([0.0, -0.4, 0.5], [0.0, 0.1, 0.5]) == 2
 
 
+def test_a_denominator_at_the_floor_is_floored_and_counted():
+    below, at, above = np.nextafter(DENOMINATOR_FLOOR, 0), DENOMINATOR_FLOOR, np.nextafter(DENOMINATOR_FLOOR, 1)
+    means = np.array([below, at, above])
+    assert count_floored(means, means) == 2
+    assert (margin_scores(0.5, means, means) == LOW_SCORE).tolist() == [True, True, False]
+    lists = np.arange(3)[:, None], np.full((3, 1), 0.5, np.float32), means, means[:, None]
+    assert (list_scores(*lists) == LOW_SCORE).ravel().tolist() == [True, True, False]
+    # Only the mean of the two counts.
+    assert count_floored([0.0, 0.0021], [0.002, 0.0]) == 1
+
+
 def test_means_are_over_the_neighbours_that_were_found():
     lists = np.array([[0.9, 0.5], [0.8, -np.inf], [-np.inf, -np.inf]], dtype=np.float32)
     assert neighbour_means(lists) == pytest.approx([0.7, 0.8, 0.0])

@@ -75,7 +75,7 @@ def test_a_full_array_of_strings_never_shows(finished, run, monkeypatch):
 
 def test_buckets_and_blocks_never_show(finished, run, monkeypatch):
     monkeypatch.setattr("pipelines.plan.BUCKET_ROWS", 40)
-    for name, size in (("emit._BLOCK", 7), ("emit._ROWS", 5), ("encode._BLOCK", 9)):
+    for name, size in (("emit._BLOCK", 7), ("emit._CANDIDATES", 20), ("encode._BLOCK", 9)):
         monkeypatch.setattr(f"pipelines.stages.{name}", size)
     result = run(shard__rows=60)
     assert contents(result.folder) == contents(finished.folder)
