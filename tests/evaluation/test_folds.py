@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mining.errors import UsageError
 from mining.evaluation import Gold, cross_validate
 from mining.evaluation.bucc import keep_gold, score_pairs
-from mining.evaluation.folds import assign_folds, hash_ids
+from mining.evaluation.folds import assign_folds, hash_ids, hash_pairs
 from mining.evaluation.tables import Ledger
 
 
@@ -134,3 +134,19 @@ def test_number_of_folds(folds: int) -> None:
 def test_a_single_gold_pair_has_no_folds() -> None:
     with pytest.raises(UsageError, match=r"--folds 2: gold has 1 distinct gold pairs: use no folds"):
         cross_validate(table(RIGHT), Gold.from_pairs([("s1", "t1")]), folds=2)
+    with pytest.raises(UsageError, match=r"gold has 2 distinct gold pairs: use 2 to 2 folds, or none"):
+        cross_validate(table(RIGHT), Gold.from_pairs([("s1", "t1"), ("s2", "t2")]), folds=3)
+
+
+def test_folds_are_those_of_other_versions() -> None:
+    one, other = hash_ids(pa.array(["de-1", "en-1"]))
+    assert (int(one), int(other)) == (17196509364827429449, 8064890640403144759)
+    assert int(hash_pairs(np.array([one]), np.array([other]))[0]) == 15834844959093706831
+    assert int(hash_pairs(np.array([other]), np.array([one]))[0]) != 15834844959093706831
+
+
+def test_shares_have_six_decimals() -> None:
+    data = cross_validate(table([("s0", "t0", 1.0), ("s1", "u", 1.0)]), GOLD, folds=2).to_dict()
+    values = [entry[name] for entry in (data, *data["folds"]) for name in ("f1", "precision", "recall")]
+    assert values == [round(value, 6) for value in values]
+    assert any(value != round(value, 5) for value in values)

@@ -74,6 +74,7 @@ def test_neighbouring_floats_are_separated() -> None:
     high = math.nextafter(low, 1)
     assert midpoint(high, low) == high
     assert midpoint(1.0, -math.inf) == 1.0
+    assert midpoint(0.123456789, 0.1) == 0.1117284
 
 
 def test_of_equal_f1_the_highest_threshold_wins() -> None:
