@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mining.corpus import CorpusSpec
+from mining.corpus import CorpusSpec, file_hash, list_inputs
 from mining.encoder.base import Encoder
 from mining.errors import UsageError
 from mining.evaluation.mining_f1 import read_mining_task, task_f1
@@ -15,6 +15,7 @@ from mining.evaluation.sts import find_sts, read_sts, sts_correlations
 from mining.evaluation.tatoeba import tatoeba_error
 from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
 from mining.training.config import DevelopmentSettings
+from mining.training.data.prepare import file_hashes
 
 Measure = Callable[[Encoder, Encoder, int], float]
 
@@ -33,6 +34,18 @@ class DevelopmentSet:
         readers = {"mining": _mining, "tatoeba": _tatoeba, "sts": _sts}
         return cls(settings.metric, readers[settings.metric](settings))
 
+    @staticmethod
+    def contents(settings: DevelopmentSettings) -> list[str]:
+        """The hashes of all files that `read` reads, in their order; raises UsageError for a missing one."""
+        if settings.metric == "tatoeba":
+            specs = find_aligned(settings.paths).values()
+            return [digest for spec in specs for file in list_inputs(spec) for digest in file_hashes(file)]
+        if settings.metric == "sts":
+            return [file_hash(path) for path in find_sts(settings.paths)]
+        named = [path for path in (settings.source, settings.target) if path is not None]
+        files = [file for path in named for file in list_inputs(_side(settings, path))]
+        return [digest for file in files for digest in file_hashes(file)] + [file_hash(str(settings.gold))]
+
     def measure(self, source: Encoder, target: Encoder, threads: int = 0) -> float:
         """The metric of the encoders of the two sides: one and the same unless the languages are kept apart."""
         return round(self._measure(source, target, threads), 6)
@@ -43,9 +56,7 @@ def _mining(settings: DevelopmentSettings) -> Measure:
         raise UsageError("development: metric: mining needs source, target and gold")
     if not Path(settings.gold).is_file():
         raise UsageError(f"{settings.gold}: no such gold file")
-    left, right = (
-        CorpusSpec(path=path, format="tsv", columns=settings.columns) for path in (settings.source, settings.target)
-    )
+    left, right = (_side(settings, path) for path in (settings.source, settings.target))
     task = read_mining_task(left, right, settings.gold)
 
     def measure(source: Encoder, target: Encoder, threads: int) -> float:
@@ -53,6 +64,10 @@ def _mining(settings: DevelopmentSettings) -> Measure:
         return 100 * task_f1(source, task, **options)["ratio"].f1
 
     return measure
+
+
+def _side(settings: DevelopmentSettings, path: str) -> CorpusSpec:
+    return CorpusSpec(path=path, format="tsv", columns=settings.columns)
 
 
 def _tatoeba(settings: DevelopmentSettings) -> Measure:

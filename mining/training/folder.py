@@ -10,12 +10,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from mining.corpus import file_hash
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, unit_files
+from mining.encoder.unseen import READING
 from mining.errors import UsageError
 from mining.files import locked
 from mining.training.config import TrainConfig
 from mining.training.data import PreparedPairs, identify, open_prepared
 from mining.training.data.vocabularies import PREPARED_FILE
+from mining.training.development import DevelopmentSet
 from mining.training.state import STATE_FILE
 from mining.writing import TEMPORARY, replace_file
 
@@ -48,15 +51,31 @@ def chosen_pairs(config: TrainConfig) -> PreparedPairs:
     return pairs if units is None else pairs.of_units(units)
 
 
+def contents(config: TrainConfig) -> dict[str, Any]:
+    """What a training reads besides its pairs, by the setting that names it: hashes of the files' bytes.
+
+    Where the files lie does not matter. Raises UsageError when one is missing.
+    """
+    found: dict[str, Any] = {}
+    if config.initial_vectors is not None:
+        if not Path(config.initial_vectors).is_file():
+            raise UsageError(f"{config.initial_vectors}: no such file of word vectors")
+        found["initial_vectors"] = file_hash(config.initial_vectors)
+    if config.development is not None:
+        rules = config.development.model_dump(mode="json", exclude={"paths", "source", "target", "gold"})
+        found["development"] = [rules, *DevelopmentSet.contents(config.development)]
+    return found
+
+
 def identity(config: TrainConfig) -> str:
-    """Names what is learnt from: the settings that decide it and the data."""
+    """Names what is learnt from: the settings that decide it and the bytes of all that is read."""
     if config.prepared is None:
-        data = identify(config)
+        data: Any = identify(config)
     else:
-        pairs, whole = chosen_pairs(config), open_prepared(config.prepared)
-        data = pairs.identity if pairs.kinds == whole.kinds else f"{pairs.identity} {','.join(pairs.kinds)}"
-    text = json.dumps({"settings": config.learnt(), "data": data}, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        pairs = open_prepared(config.prepared, whole=True)
+        data = [pairs.identity, sorted(pairs.contents.items()), chosen_pairs(config).kinds]
+    facts = {"settings": config.learnt() | contents(config), "data": data, "reading": READING}
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def identity_of(folder: Path) -> str | None:
@@ -92,7 +111,7 @@ def admit(folder: Path, config: TrainConfig, name: str) -> bool:
         raise UsageError(f"{folder}: not empty (it holds {foreign[0]}); name another folder with --model")
     shutil.rmtree(checkpoint, ignore_errors=True)
     checkpoint.mkdir()
-    facts = {"identity": name, "config": config.learnt()}
+    facts = {"identity": name, "config": config.learnt(), "contents": contents(config)}
     replace_file(checkpoint / _TRAINING_FILE, json.dumps(facts, indent=2).encode())
     return True
 
@@ -129,5 +148,6 @@ def _worth_keeping(checkpoint: Path) -> bool:
 
 
 def _difference(begun: dict[str, Any], config: TrainConfig) -> str:
-    old, new = begun.get("config", {}), config.learnt()
+    old = begun.get("config", {}) | begun.get("contents", {})
+    new = config.learnt() | contents(config)
     return ", ".join(key for key in new if old.get(key) != new[key]) or "the data"

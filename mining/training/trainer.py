@@ -18,7 +18,7 @@ from mining.encoder.encoder import SentenceEncoder
 from mining.encoder.model_folder import CONFIG_FILE, save_model
 from mining.encoder.networks import Network, NetworkSettings, build_network, fresh_network
 from mining.encoder.units import Unit
-from mining.errors import UsageError
+from mining.errors import InputError, UsageError
 from mining.settings import explain
 from mining.training.adam import Adam
 from mining.training.config import TrainConfig
@@ -31,6 +31,7 @@ from mining.training.folder import (
     PAIRS_FOLDER,
     admit,
     chosen_pairs,
+    contents,
     identity,
     identity_of,
     lock,
@@ -85,7 +86,7 @@ def train(config: TrainConfig, report: Report | None = None, inspect: Inspect | 
     (mend: ``overwrite``) or in which another training runs, InputError for a bitext without usable pairs.
     """
     folder = Path(config.model)
-    name = identity(config)
+    name, read = identity(config), contents(config)
     resolve_device(config.device)
     if config.tensorboard:
         check_tensorboard()
@@ -99,6 +100,8 @@ def train(config: TrainConfig, report: Report | None = None, inspect: Inspect | 
         if inspect is not None:
             inspect(pairs)
         run = _Run(config, pairs, folder, started, report or _silent, development)
+        if contents(config) != read:
+            raise InputError("the initial vectors or the development set changed while they were read; train again")
         if config.objective != "none":
             run.to_the_end()
         _finish(folder, config, name, run)

@@ -226,7 +226,7 @@ def test_changed_model_is_hashed_only_when_it_looks_changed(model: Path, monkeyp
     before = GivenModel(str(model))
     name = load_encoder(model, dim=8).hash
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.given.model_hash", lambda *_: pytest.fail("read again"))
+        patch.setattr("pipelines.given.folder_hash", lambda *_: pytest.fail("read again"))
         assert before.change(name) is None
     os.utime(model / "config.json", (1, 1))
     assert before.change(name) is None

@@ -12,6 +12,7 @@ from mining.encoder.averaging import bag_sums, row_gradient
 from mining.encoder.networks.base import Gradients, Network
 from mining.encoder.networks.settings import NetworkSettings
 from mining.encoder.pieces import Pieces
+from mining.files import short
 
 PROJECTION = "projection"
 BIAS = "bias"
@@ -43,6 +44,9 @@ class AverageNetwork(Network):
         self.tables = dict(tables)
         self.combine = combine
         self.weights = {} if projection is None else {PROJECTION: projection}
+        for name, table in self.tables.items():
+            if table.ndim != 2:
+                raise ValueError(f"'{short(name)}' has shape {tuple(table.shape)}, not that of a table")
         widths = [table.shape[1] for table in self.tables.values()]
         self._width = sum(widths) if combine == "concatenate" else widths[0]
         if combine == "sum" and len(set(widths)) > 1:

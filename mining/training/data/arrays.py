@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mining.corpus import file_hash
 from mining.errors import UsageError
 
 
@@ -56,9 +57,16 @@ def write_array(path: Path, values: np.ndarray) -> None:
 
 
 def array_facts(path: Path) -> dict[str, Any]:
-    """What ``open_array`` checks of a finished file: dtype, length and bytes."""
+    """What ``open_array`` and ``check_contents`` check of a finished file: dtype, length, bytes and their hash."""
     values = np.load(path, mmap_mode="r")
-    return {"dtype": values.dtype.name, "length": len(values), "bytes": path.stat().st_size}
+    facts = {"dtype": values.dtype.name, "length": len(values), "bytes": path.stat().st_size}
+    return {**facts, "hash": file_hash(path)}
+
+
+def check_contents(path: Path, facts: Mapping[str, Any], mend: str) -> None:
+    """Raise UsageError when a file does not hold the bytes that were written; reads it whole."""
+    if file_hash(path) != facts["hash"]:
+        raise UsageError(f"{path}: is not the file that was written; {mend}")
 
 
 def open_array(path: Path, facts: Mapping[str, Any], mend: str) -> np.ndarray:

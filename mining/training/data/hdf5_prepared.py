@@ -238,7 +238,9 @@ class _PairWriter:
             "domains": [{"name": name, "languages": languages, "weight": 1.0, "pairs": self.pairs, "dropped": dropped}],
             "arrays": {file: array_facts(self._folder / file) for file in sorted([*self._names, *arrays])},
         }
-        replace_file(self._folder / PREPARED_FILE, (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode())
+        # The domain is named after the file, whose name may not be UTF-8.
+        text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+        replace_file(self._folder / PREPARED_FILE, text.encode("utf-8", "replace"))
 
 
 def _text_keys(pieces: Pieces) -> np.ndarray:

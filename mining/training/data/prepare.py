@@ -6,13 +6,16 @@ import hashlib
 import json
 import os
 import shutil
+import unicodedata
 from collections import Counter
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mining.corpus import file_hash, list_inputs
+from mining.corpus import InputFile, file_hash, list_inputs
+from mining.encoder.unseen import READING
 from mining.errors import InputError, UsageError
 from mining.files import locked
 from mining.training.data.arrays import array_facts
@@ -61,7 +64,7 @@ def prepare(
         if (folder / PREPARED_FILE).is_file():
             try:
                 if _same(folder, config, identity):
-                    return open_prepared(folder)
+                    return open_prepared(folder, whole=True)
             except UsageError:
                 if not overwrite:
                     raise
@@ -74,22 +77,28 @@ def prepare(
 
 
 def is_prepared(config: DataConfig, folder: str | Path) -> bool:
-    """Whether the folder holds the finished pairs of exactly these settings and this input."""
+    """Whether the folder holds the finished pairs of exactly these settings and this input.
+
+    Raises UsageError when it does, but a file of it is not as it was written.
+    """
     folder = Path(folder)
-    return (folder / PREPARED_FILE).is_file() and read_facts(folder).get("identity") == identify(config)
+    if not (folder / PREPARED_FILE).is_file() or read_facts(folder).get("identity") != identify(config):
+        return False
+    open_prepared(folder, whole=True)
+    return True
 
 
 def identify(config: DataConfig) -> str:
-    """Names what decides the prepared pairs: settings, bytes of the input, given vocabularies and models.
+    """Names what decides the prepared pairs: settings, bytes of the input, given vocabularies and models, libraries.
 
     Where the files lie does not matter. Raises UsageError when one is missing.
     """
     inputs = []
     for spec in config.bitext:
         for file in list_inputs(spec):
-            hashes = [file_hash(path) for path in (file.path, file.target_path) if path is not None]
-            inputs.append([file.name if spec.domain is None else "", *hashes])
+            inputs.append([file.name if spec.domain is None else "", *file_hashes(file)])
     facts: dict[str, Any] = {"format": FORMAT_VERSION, "settings": config.deciding(), "inputs": inputs}
+    facts |= {"reading": READING, "versions": _versions(config)}
     if config.vocabulary_from is not None:
         facts["vocabulary"] = units_digest(foreign_units(config.vocabulary_from, config.units))
     if config.filters.by_similarity and config.filters.similarity_model is not None:
@@ -97,6 +106,24 @@ def identify(config: DataConfig) -> str:
 
         facts["similarity"] = load_encoder(config.filters.similarity_model).hash
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def file_hashes(file: InputFile) -> list[str]:
+    """The hash of an input, or of both files of one that has its target beside it."""
+    return [file_hash(path) for path in (file.path, file.target_path) if path is not None]
+
+
+def _versions(config: DataConfig) -> dict[str, str]:
+    """Of what decides the pairs: Unicode's tables (keys, lower case), what makes pieces and what tells languages."""
+    packages = ["sentencepiece"] * ("pieces" in config.units) + ["py3langid"] * config.filters.language_id
+    return {"unicode": unicodedata.unidata_version, **{name: _version(name) for name in packages}}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # told where it is needed
+        return "none"
 
 
 def clear(folder: Path) -> None:
@@ -125,7 +152,8 @@ def _same(folder: Path, config: DataConfig, identity: str) -> bool:
 
 
 def _difference(facts: dict[str, Any], config: DataConfig) -> str:
-    old, new = facts.get("settings", {}), config.deciding()
+    old = {**facts.get("settings", {}), "versions": facts.get("versions")}
+    new = {**config.deciding(), "versions": _versions(config)}
     return ", ".join(key for key in new if old.get(key) != new[key]) or "the contents of its input"
 
 
@@ -156,6 +184,9 @@ def _fill(config: DataConfig, partial: Path, identity: str, report: Report, thre
     """Do what is not done yet; ``prepared.json`` is written last."""
     report("reading", 0)
     spool = read_pairs(config, partial, report, threads)
+    if identify(config) != identity:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise InputError(f"{name_inputs(config.bitext)}: changed while it was read; run the command again")
     keep, unselected = select(spool, duplicates=config.filters.duplicates, seed=config.seed)
     filtered = [Counter(facts.dropped) for facts in spool.domains]
     if not keep.any():
@@ -172,6 +203,7 @@ def _fill(config: DataConfig, partial: Path, identity: str, report: Report, thre
         "format_version": FORMAT_VERSION,
         "identity": identity,
         "settings": config.deciding(),
+        "versions": _versions(config),
         "rows": spool.rows,
         "pairs": sum(pairs),
         "dropped": _ordered(sum(dropped, Counter())),
@@ -190,7 +222,9 @@ def _fill(config: DataConfig, partial: Path, identity: str, report: Report, thre
         ],
         "arrays": {name: array_facts(partial / name) for name in arrays},
     }
-    replace_file(partial / PREPARED_FILE, (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode())
+    # Domains may be named after files whose names are not UTF-8.
+    text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+    replace_file(partial / PREPARED_FILE, text.encode("utf-8", "replace"))
 
 
 def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, report: Report) -> list[Unit]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +11,14 @@ import numpy as np
 
 from mining.encoder.pieces import Pieces
 from mining.errors import UsageError
-from mining.training.data.arrays import open_array
+from mining.files import MOST_JSON, parse_json, quoted, read_bytes
+from mining.training.data.arrays import check_contents, open_array
 from mining.training.data.vocabularies import PREPARED_FILE, read_unit
 
 if TYPE_CHECKING:
     from mining.encoder.units import Unit
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 SIDES = ("source", "target")
 GROUPS, DOMAIN, IDS, OFFSETS = "groups", "domain", "ids", "offsets"
 _MEND = "copy the whole folder again, or prepare it anew with --overwrite"
@@ -61,6 +61,8 @@ class PreparedPairs:
     warnings: list[str]
     identity: str
     """names settings and input that decided the data"""
+    contents: dict[str, str]
+    """by file of an array, the hash of what was written"""
 
     def __len__(self) -> int:
         return len(self.source_groups)
@@ -95,17 +97,19 @@ def read_facts(folder: Path) -> dict[str, Any]:
         found = "no such folder" if not folder.exists() else "not a prepared folder, it lacks " + PREPARED_FILE
         raise UsageError(f"{folder}: {found}; make one with `bitext prepare`")
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = parse_json(read_bytes(path, MOST_JSON))
         version = facts["format_version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path}: not a readable description of prepared pairs ({error}); {_MEND}") from None
     if version != FORMAT_VERSION:
-        raise UsageError(f"{path}: is of format {version}, this version reads {FORMAT_VERSION}: prepare the pairs anew")
+        raise UsageError(
+            f"{path}: is of format {quoted(version)}, this version reads {FORMAT_VERSION}: prepare the pairs anew"
+        )
     return dict(facts)
 
 
-def open_prepared(folder: str | Path) -> PreparedPairs:
-    """Open what ``prepare`` wrote, without reading the arrays.
+def open_prepared(folder: str | Path, *, whole: bool = False) -> PreparedPairs:
+    """Open what ``prepare`` wrote, without reading the arrays unless `whole` asks whether each holds what was written.
 
     Raises UsageError, naming the file, when the folder is none, or a file is missing, truncated or of other pairs.
     """
@@ -113,6 +117,8 @@ def open_prepared(folder: str | Path) -> PreparedPairs:
     facts = read_facts(folder)
     try:
         arrays = {name: open_array(folder / name, entry, _MEND) for name, entry in facts["arrays"].items()}
+        for name, entry in facts["arrays"].items() if whole else ():
+            check_contents(folder / name, entry, _MEND)
         units = [read_unit(entry, folder, _MEND) for entry in facts["units"]]
         kinds = [unit.kind for unit in units]
         pairs = PreparedPairs(
@@ -130,6 +136,7 @@ def open_prepared(folder: str | Path) -> PreparedPairs:
             truncated=facts["truncated"],
             warnings=facts["warnings"],
             identity=facts["identity"],
+            contents={name: entry["hash"] for name, entry in facts["arrays"].items()},
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{folder / PREPARED_FILE}: lacks or spoils {error}; {_MEND}") from None
