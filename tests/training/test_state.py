@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from mining.encoder.networks import AverageNetwork, Gradients
 from mining.errors import UsageError
@@ -89,3 +90,25 @@ def test_parameters_of_another_shape_are_damage(tmp_path: Path) -> None:
     save_state(tmp_path, TrainingState(MegaBatchSchedule(1, 1)), stepped(1))
     with pytest.raises(UsageError, match="damaged checkpoint"):
         load_state(tmp_path, stepped(1, rows=7))
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3,), ()])
+def test_parameters_are_not_spread_over_larger_ones(shape: tuple[int, ...], tmp_path: Path) -> None:
+    adam = stepped(1)
+    save_best(tmp_path, adam.network)
+    name = next(iter(adam.network.tensors()))
+    tensors = {**load_file(tmp_path / BEST_FILE), name: torch.ones(shape)}
+    save_file(tensors, tmp_path / BEST_FILE)
+    with pytest.raises(UsageError, match="is not as large as here"):
+        load_best(tmp_path, adam.network)
+
+
+@pytest.mark.parametrize(
+    "text", [None, "{", "[]", "[" * 100_000, '{"schedule": {}}', '{"schedule": {"largest": 1}, "x": 1}']
+)
+def test_numbers_that_cannot_be_are_damage(text: str | None, tmp_path: Path) -> None:
+    adam = stepped(1)
+    save_state(tmp_path, TrainingState(MegaBatchSchedule(1, 1)), adam)
+    save_file(load_file(tmp_path / STATE_FILE), tmp_path / STATE_FILE, {} if text is None else {"state": text})
+    with pytest.raises(UsageError, match="damaged checkpoint"):
+        load_state(tmp_path, adam)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import collections
+import copy
 import datetime
 import os
 import sys
+import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,3 +229,126 @@ def test_hub_folders(hub_folder: Callable[..., Path]) -> None:
 def test_units(files: dict[str, bytes], settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ReleasedUnit(files, settings)
+
+
+def quiet(make: Callable[[], Any]) -> Any:
+    """What `make` makes; torch warns of tensors that are hardly used any more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make()
+
+
+def some_table() -> torch.Tensor:
+    return random_matrix(3, 7)
+
+
+ODD: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
+    "one number many times": (lambda: torch.zeros(1).expand(500_000_000, 300), "more than the whole file can hold"),
+    "meta": (lambda: torch.empty(3, 7, device="meta"), "has no numbers"),
+    "sparse": (lambda: some_table().to_sparse(), r"is of layout torch\.sparse_coo"),
+    "compressed": (lambda: some_table().to_sparse_csr(), r"is of layout torch\.sparse_csr"),
+    "nested": (lambda: torch.nested.nested_tensor([torch.ones(2, 7), torch.ones(1, 7)]), "nested"),
+    "quantized": (lambda: torch.quantize_per_tensor(some_table(), 0.1, 0, torch.qint8), "is torch.qint8"),
+    "complex": (lambda: some_table().to(torch.complex64), "is torch.complex64"),
+    "bool": (lambda: some_table() > 0, "is torch.bool"),
+    "scalar": (lambda: torch.tensor(1.0), "not that of a matrix"),
+    "empty": (lambda: torch.zeros(0, 7), "not that of a matrix"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_tensors_end_in_one_line(name: str, saved: Callable[..., Path]) -> None:
+    make, reason = ODD[name]
+    data = checkpoint(WORDS)
+    data["state_dict"]["embedding.weight"] = quiet(make)
+    with pytest.raises(UsageError, match=f"model.pt: 'embedding.weight' .*{reason}"):
+        quiet(lambda: read_released(saved(data)))
+
+
+TURNED = [lambda t: t.t().contiguous().t(), lambda t: t.double(), lambda t: torch.cat([t, t])[3:]]
+
+
+@pytest.mark.parametrize("turn", TURNED)
+def test_views_and_other_floats_are_read(turn: Callable[..., torch.Tensor], saved: Callable[..., Path]) -> None:
+    data = checkpoint(WORDS, sp_model="")
+    table = data["state_dict"]["embedding.weight"]
+    data["state_dict"]["embedding.weight"] = turn(table)
+    found = read_released(saved(data)).network.tables["released"]
+    assert torch.equal(found, table)
+    assert found.is_contiguous()
+
+
+NONE = [float("nan"), float("inf"), -float("inf"), 7.5, -7, 10**500, 1 << 31, [7], "7"]
+
+
+@pytest.mark.parametrize("value", NONE, ids=range(len(NONE)))
+def test_numbers_that_are_none(value: Any, saved: Callable[..., Path]) -> None:
+    data = checkpoint(WORDS, sp_model="")
+    data["args"].dim = value
+    with pytest.raises(UsageError, match=r"'args\.dim' is .*, not a whole number"):
+        read_released(saved(data))
+
+
+def test_a_whole_number_may_be_a_float(saved: Callable[..., Path]) -> None:
+    data = checkpoint(WORDS, sp_model="")
+    data["args"].dim = 7.0
+    assert read_released(saved(data)).network.dim == 7
+
+
+def test_what_is_kept_of_the_arguments_is_short_and_can_be_written(saved: Callable[..., Path], tmp_path: Path) -> None:
+    data = checkpoint(WORDS, sp_model="")
+    odd = {"nan": float("nan"), "long": "x" * 201, "large": 1 << 63, "list": [1], "k" * 201: 1, "name": "caf\udce9"}
+    vars(data["args"]).update(odd, fits="x" * 200, small=-(1 << 63) + 1)
+    vars(data["args"]).update({f"z{number:05}": number for number in range(5000)})
+    kept = read_released(saved(data)).arguments
+    assert not {"nan", "long", "large", "list", "k" * 201} & set(kept)
+    assert {"fits", "small", "name", "dim"} <= set(kept)
+    assert len(kept) == 1000
+
+
+@pytest.mark.parametrize("how", ["compressed", "overlapping"])
+def test_more_than_the_file_holds_does_not_come_out_of_it(how: str, saved: Callable[..., Path], tmp_path: Path) -> None:
+    whole = saved(checkpoint(WORDS, sp_model=""))
+    path = tmp_path / "packed.pt"
+    kind = zipfile.ZIP_DEFLATED if how == "compressed" else zipfile.ZIP_STORED
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w", kind) as new:
+        for one in old.infolist():
+            new.writestr(one.filename, old.read(one.filename))
+        if how == "overlapping":
+            for number in range(100):
+                again = copy.copy(max(new.infolist(), key=lambda one: one.file_size))
+                again.filename = f"archive/data/again{number}"
+                new.filelist.append(again)
+    with pytest.raises(UsageError, match="compressed part" if how == "compressed" else "share their place"):
+        load_checkpoint(path)
+
+
+class Zeros:
+    """Pickled as a call that makes so many zeros."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytearray, (1 << 40,)
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])
+def test_no_memory_is_asked_for_by_a_number(old: bool, saved: Callable[..., Path]) -> None:
+    data = checkpoint({**WORDS, "bytearray": 3}, sp_model="")
+    assert read_released(saved(data, old=old)).unit.size == 4
+    data["more"] = Zeros()
+    with pytest.raises(UsageError, match=r"asks for bytearray"):
+        load_checkpoint(saved(data, old=old))
+
+
+@pytest.mark.parametrize("name", ["config.json", "spiece.model", "pytorch_model.bin"])
+def test_pipes_in_a_folder_do_not_wait(name: str, hub_folder: Callable[..., Path]) -> None:
+    folder = hub_folder()
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(UsageError):
+        read_released(folder)
+
+
+def test_a_pipe_is_no_sentencepiece_model(saved: Callable[..., Path], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe: not a regular file"):
+        read_released(saved(checkpoint(WORDS)), tmp_path / "pipe")

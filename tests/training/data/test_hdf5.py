@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import tempfile
@@ -93,6 +94,76 @@ def test_rows_never_written_are_empty(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "pairs.h5", "w") as file:
         file.create_dataset("data", (3, 2), dtype=h5py.vlen_dtype(np.dtype("int32")))
     assert read_all(tmp_path / "pairs.h5", 2) == [([], [])] * 3
+
+
+def linked(path: Path, link: Any) -> None:
+    with h5py.File(path, "w") as file:
+        file["data"] = link
+
+
+def test_links_and_other_files_are_not_followed(tmp_path: Path) -> None:
+    kind = h5py.vlen_dtype(np.dtype(np.int32))
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / "pairs.h5"
+    for link in (h5py.ExternalLink(str(tmp_path / "pipe"), "data"), h5py.SoftLink("/x" * 5000)):
+        linked(path, link)
+        for look in (pairs_in, lambda path: list(read_hdf5(path))):
+            with pytest.raises(UsageError, match=r"pairs\.h5: 'data' is a link to") as error:
+                look(path)
+            assert len(str(error.value)) < 300
+    with h5py.File(path, "w") as file:
+        file["other"] = h5py.ExternalLink(str(tmp_path / "pipe"), "data")
+    with pytest.raises(UsageError, match="has no dataset 'data', but other"):
+        pairs_in(path)
+    layout = h5py.VirtualLayout((3, 2), kind)
+    layout[:] = h5py.VirtualSource(str(tmp_path / "pipe"), "data", (3, 2), kind)
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("data", layout)
+    with pytest.raises(UsageError, match="lies in other files"):
+        pairs_in(path)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("data", (3, 2), np.int32, external=[(str(tmp_path / "pipe"), 0, 24)])
+    with pytest.raises(UsageError, match="lies in other files"):
+        pairs_in(path)
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (1000, 2), "compression": "gzip"}])
+def test_rows_that_are_only_said_are_not_read(options: dict[str, Any], tmp_path: Path) -> None:
+    kind = h5py.vlen_dtype(np.dtype(np.int32))
+    path = tmp_path / "pairs.h5"
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("data", (1 << 40, 2), kind, **options)
+        if options:
+            data[0, 0] = [1, 2]
+    with pytest.raises(UsageError, match="has 1,099,511,627,776 rows, but only"):
+        pairs_in(path)
+
+
+def test_parts_of_a_file_are_of_a_size_that_can_be_read(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "pairs.h5", "w") as file:
+        file.create_dataset("data", (1 << 24, 2), h5py.vlen_dtype(np.dtype(np.int32)), chunks=(1 << 24, 2))
+    with pytest.raises(UsageError, match="parts of 536,870,912 bytes"):
+        pairs_in(tmp_path / "pairs.h5")
+
+
+def test_a_file_without_a_shape_holds_no_pairs(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "pairs.h5", "w") as file:
+        file["data"] = h5py.Empty("i4")
+    with pytest.raises(UsageError, match="has shape None"):
+        pairs_in(tmp_path / "pairs.h5")
+
+
+def test_ids_that_many_cells_share_are_no_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.h5"
+    write_hdf5(path, 200, blocks_of([([7] * 1000, [8])] + [([9], [9])] * 199, 200))
+    assert sum(len(source.ids) for source, _ in read_hdf5(path)) == 1199
+    with h5py.File(path, "r") as file:
+        start = file["data"].id.get_offset()
+    data = bytearray(path.read_bytes())
+    data[start : start + 200 * 32] = data[start : start + 16] * 400
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="more ids than the file has room for"):
+        list(read_hdf5(path))
 
 
 def test_bytes_do_not_depend_on_the_blocks(tmp_path: Path) -> None:
