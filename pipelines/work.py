@@ -87,7 +87,6 @@ def _failure(error: Exception) -> Failure:
 
 def _leave_word(step: Step, failure: Failure) -> None:
     try:
-        step.error_path.parent.mkdir(parents=True, exist_ok=True)
         write_json(step.error_path, vars(failure))
     except (OSError, UsageError):
         raise carrying(step, failure) from None
