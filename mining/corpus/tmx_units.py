@@ -76,7 +76,6 @@ class Units:
             self.language, self.wants = self.known.get(declared) or self._meet(declared)
         elif tag == "seg" and self.wants:
             self.segment, self.length, self.code_depth, self.last_code = [], 0, 0, ""
-            self.gap, self.empty = False, False
 
     def data(self, text: str) -> None:
         if self.segment is None or self.code_depth:

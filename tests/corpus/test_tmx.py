@@ -4,7 +4,10 @@ import tracemalloc
 
 import pytest
 
-from mining.corpus import CorpusSpec, Row, read_rows
+from mining.corpus import CorpusSpec, Row, list_inputs, read_rows
+from mining.corpus.spec import layout
+from mining.corpus.tmx import read_tmx
+from mining.corpus.tmx_units import Units
 from mining.corpus.xml_text import FORBIDDEN, xml_as_utf8
 from mining.errors import InputError, UsageError
 
@@ -159,6 +162,39 @@ def test_other_encodings_that_are_declared(write, texts):
 def test_encodings_of_several_bytes(write, texts, encoding, policy):
     content = _tmx(_tuv("ja", "Да")).replace("UTF-8", encoding).encode(encoding)
     assert texts(write("a.tmx", content), text="ja", invalid_utf8=policy) == ["Да"]
+
+
+@pytest.mark.parametrize("policy", ["strict", "skip"])
+def test_ascii_is_read_as_utf8(write, texts, policy):
+    content = _tmx(_tuv("de", "Grüße")).replace("UTF-8", "US-ASCII")
+    assert texts(write("a.tmx", content), text="de", invalid_utf8=policy) == ["Grüße"]
+
+
+def test_rows_before_a_fault_are_read(write):
+    spec = CorpusSpec(path=write("a.tmx", _tmx(_tuv("de", "eins"), "<x>")), text="de")
+    (file,) = list_inputs(spec)
+    rows = read_tmx(spec, file, layout(spec, file.path))
+    assert next(rows).texts == ("eins",)
+    with pytest.raises(InputError, match="not well-formed XML"):
+        next(rows)
+
+
+def test_a_unit_of_many_languages_and_long_code_is_bounded():
+    units = Units(("de",), 10)
+    units.start("tu", {})
+    for place in range(1000):
+        units.start("tuv", {"lang": f"de-{place}"})
+        units.start("seg", {})
+        units.start("ph", {})
+        for _ in range(10):
+            units.data("x" * 1000)
+        assert len(units.code) <= 1000
+        units.end("ph")
+        units.data("text")
+        units.end("seg")
+    assert (len(units.known), len(units.variants)) == (100, 100)
+    units.end("tu")
+    assert units.take() == [("", ("text",))]
 
 
 def test_byte_order_mark(write, texts):
