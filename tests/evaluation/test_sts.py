@@ -189,3 +189,10 @@ def test_paths_that_name_no_data_set(tmp_path):
         (tmp_path / folder / "x.tsv").write_text("1\ta\tb\n")
     with pytest.raises(UsageError, match="x: two of the data sets have this name"):
         find_sts([tmp_path / "one", tmp_path / "two"])
+
+
+def test_byte_order_marks_at_the_start_of_lines_and_cells(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("\ufeff1\t\ufeffone\teins\n\ufeff2\ttwo\t\ufeffzwei\n", encoding="utf-8")
+    found = read_sts(path)
+    assert (found.gold.tolist(), found.left, found.right) == ([1, 2], ["one", "two"], ["eins", "zwei"])
