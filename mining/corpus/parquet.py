@@ -174,9 +174,7 @@ def _values(batch: pa.RecordBatch, name: str) -> pa.Array:
     column = _column(batch, name)
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if types.is_null(column.type):
-        return pa.array([""] * len(column), pa.large_string())
-    if not _is_text(column.type):
+    if not (_is_text(column.type) or types.is_null(column.type)):
         return column
     column = column.cast(pa.large_binary()).fill_null(b"")
     try:
