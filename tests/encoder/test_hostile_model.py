@@ -152,6 +152,16 @@ def test_settings_that_cannot_be_are_named(copy: Path, key: str, value: Any) -> 
     assert len(str(error.value)) < 400
 
 
+def test_which_half_is_whose_is_part_of_the_name(all_units: dict[str, Unit], tmp_path: Path) -> None:
+    units = units_of("sp", all_units)
+    network = random_network("sp", units, languages=2)
+    names = [save_model(tmp_path / "m", network, units, languages=codes) for codes in (["aa", "bb"], ["bb", "aa"])]
+    assert len(set(names)) == 2
+    shared = random_network("sp", units)
+    names = [save_model(tmp_path / "s", shared, units, languages=codes) for codes in (["aa", "bb"], ["bb", "aa"])]
+    assert len(set(names)) == 1
+
+
 def test_languages_kept_apart_have_two_names(copy: Path) -> None:
     edit(copy, shared=False, languages=["aa", "aa"])
     with pytest.raises(UsageError, match="'languages' is"):

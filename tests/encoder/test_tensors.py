@@ -49,6 +49,7 @@ FAULTY = [
     (np.zeros(7, np.uint8), "cut short"),
     (made(b"")[:8], "Expecting value"),
     (np.full(16, 255, np.uint8), "cut short"),
+    (np.concatenate([np.array([3, 0, 0, 0, 0, 0, 0, 0], np.uint8), np.frombuffer(b"{}", np.uint8)]), "cut short"),
     (made(b"[]"), "names no tensors"),
     (made(b"[" * 50_000), "nested too deeply"),
     (made({"__metadata__": []}), "metadata are not texts"),

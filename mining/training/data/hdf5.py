@@ -189,7 +189,8 @@ def _dataset(file: Any, path: Path) -> Any:
     h5py = _h5py()
     link = file.get(DATASET, getlink=True)
     if isinstance(link, (h5py.SoftLink, h5py.ExternalLink)):
-        raise UsageError(f"{path}: '{DATASET}' is a link to {quoted(link.path)}, and links are not followed")
+        place = quoted(getattr(link, "filename", link.path))
+        raise UsageError(f"{path}: '{DATASET}' is a link to {place}, and links are not followed")
     data = file.get(DATASET)
     if not isinstance(data, h5py.Dataset):
         raise UsageError(f"{path}: has no dataset '{DATASET}', but {_named(file)}")
