@@ -347,3 +347,13 @@ def test_columns_of_another_kind_are_named(tables: dict[str, pa.Table], message:
 def test_whole_numbers_and_dictionaries_are_ids_too() -> None:
     pairs = pa.table({"score": [1.0], "source_id": [7], "target_id": pa.array(["t"]).dictionary_encode()})
     assert evaluate_pairs(pairs, Gold.from_pairs([("7", "t")])).f1 == 1.0
+
+
+def test_recall_among_the_neighbours_of_a_single_gold_pair() -> None:
+    gold = Gold.from_pairs([("s1", "t1")])
+    assert evaluate_pairs(PAIRS, gold, candidates=candidates_table(("s1", "t1", 1, 2))).recall_at == {
+        "k": 2,
+        "forward": [1.0, 1.0],
+        "backward": [0.0, 1.0],
+        "union": [1.0, 1.0],
+    }
