@@ -31,6 +31,9 @@ def test_parquet_bytes_do_not_depend_on_the_blocks(tmp_path):
     write_parquet(tmp_path / "b.parquet", PAIRS_SCHEMA, [whole.slice(i, 999) for i in range(0, len(whole), 999)])
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
     assert read_pairs_file(tmp_path / "a.parquet").equals(whole)
+    cuts = [whole.slice(0, GROUP_ROWS - 1), whole.slice(GROUP_ROWS - 1, 2), whole.slice(GROUP_ROWS + 1)]
+    write_parquet(tmp_path / "c.parquet", PAIRS_SCHEMA, cuts)
+    assert (tmp_path / "c.parquet").read_bytes() == (tmp_path / "a.parquet").read_bytes()
 
 
 def test_tsv_replaces_what_would_break_it_and_parquet_keeps_it(tmp_path):
@@ -141,6 +144,12 @@ def test_columns_that_are_not_asked_for_do_not_matter(tmp_path):
 def test_faulty_pairs_are_named(tmp_path, name, content, message):
     with pytest.raises((UsageError, InputError), match=message):
         pairs_of(tmp_path / name, content)
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
+def test_a_line_that_is_no_utf8_is_named(tmp_path, name):
+    with pytest.raises(InputError, match=rf"{name}:2: invalid utf8 in a file of mined pairs"):
+        pairs_of(tmp_path / name, b'{"score": 1, "source_id": "a", "target_id": "b"}\n\xff\n')
 
 
 def test_pairs_in_parquet_of_other_columns_are_named(tmp_path):
