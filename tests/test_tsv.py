@@ -43,6 +43,12 @@ def test_hard_floats(value: float) -> None:
         assert bytes(tsv_bytes([array])).decode() == expected([array])
 
 
+@pytest.mark.parametrize("value", [-(2**63), -(2**63) + 1, 2**63 - 1])
+def test_largest_integers(value: int) -> None:
+    for array in (pa.array([value]), pa.array([0, value, None])):
+        assert bytes(tsv_bytes([array])).decode() == expected([array])
+
+
 def test_slices_chunks_and_other_types() -> None:
     text = pa.chunked_array([pa.array(["x", "a\tb", "c"]).slice(1), pa.array(["d"])])
     arrays = [text, pa.array([1, 2, 3], pa.uint8()), text.cast(pa.large_string()), pa.array([1, None, 3], pa.int32())]

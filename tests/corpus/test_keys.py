@@ -63,6 +63,17 @@ def test_every_character_gets_the_key_that_it_has_by_itself() -> None:
     assert [key.tobytes() for key in keys] == [dedup_key(value) for value in values]
 
 
+def test_ordinary_text_is_left_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = ["", "a", "Das alte Haus, 1920!", "Größe", "Привет мир", "漢字かな交じり文", "~", "\x00\x08\x0e\x1b\x7f"]
+    expected = [dedup_key(value) for value in values]
+
+    def slow(text: str) -> bytes:
+        raise AssertionError(f"{text!r} went through the slow way")
+
+    monkeypatch.setattr("mining.corpus.keys.dedup_key", slow)
+    assert [key.tobytes() for key in text_keys(pa.array(values, pa.string()))] == expected
+
+
 FORMS = ["{0}", "a{0}", "{0}a", "a{0}b", "a{0}{0}b", "a {0}b", "a{0} b", "a{0}\u00e4", "\u00e4{0}", "{0}\u00e4"]
 
 

@@ -96,3 +96,24 @@ def test_nobody_begins_to_read_while_one_writes(table: WordTable, monkeypatch: p
     # So many words that the table grows first, into which its words are put anew.
     table.add(new_words(*(f"w{number}" for number in range(200))))
     assert let_in == [False, False]
+
+
+@pytest.mark.parametrize("spread", [0, 1 << 40, (1 << 64) - 1])
+def test_every_word_is_found_when_the_table_has_grown(spread: int) -> None:
+    table = WordTable(SPLITS, folds=False, spread=spread)
+    words = [f"{number:x}".rjust(length, "x") for length in range(1, kernels.LONGEST + 1) for number in range(1, 5)]
+    for start in range(0, len(words), 20):
+        table.add(new_words(*words[start : start + 20]))
+        before = words[: start + 20]
+        offsets = np.cumsum([0, *map(len, before)])
+        found, ends, missed = (np.zeros((len(before), *more), np.int64) for more in [(), (), (3,)])
+        with table.reading() as (slots, keys, pool):
+            counts = kernels.scan(
+                np.frombuffer("".join(before).encode(), np.uint8), offsets, 0, len(before), table.splits, table.folds,
+                table.spread, slots, keys, found, ends, missed,
+            )  # fmt: skip
+        assert counts == (len(before), 0)
+        assert pool[found].tolist() == [1 << 2] * len(before)
+        assert pool[found + 1].tolist() == [number % 20 for number in range(len(before))]
+    assert table.statistics.words == len(words)
+    assert table.statistics.cleared == 0
