@@ -135,7 +135,7 @@ class Plan:
         inside = [file.path for file in files if self.folder.resolve() in Path(file.path).resolve().parents]
         if inside:
             raise UsageError(f"{inside[0]}: is input and lies in the run folder {self.folder}: choose another output")
-        rules = spec.model_dump(exclude={"path"})
+        rules = spec.model_dump()
         limits = {"rows": self.config.shard.rows, "bytes": self.config.shard.bytes}
         return [
             self.step(

@@ -41,6 +41,13 @@ def test_take_keeps_the_shape_and_whole_rows() -> None:
     assert array.take(np.array([[5, 0], [3, 4]])).tolist() == whole[[[5, 0], [3, 4]]].tolist()
 
 
+def test_more_shards_than_small_integers_can_number() -> None:
+    count = (1 << 15) + 2
+    parts = [np.array([10 * number]) for number in range(count)]
+    rows = np.array([count - 1, 0, 1 << 15, 1])
+    assert ShardedArray(parts, range(count), count).take(rows).tolist() == (10 * rows).tolist()
+
+
 def saved(folder: Path, parts: list[np.ndarray]) -> FileList:
     paths = [str(folder / f"{number}.npy") for number in range(len(parts))]
     for path, part in zip(paths, parts, strict=True):
