@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -89,10 +90,15 @@ def forget_nothing(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_a_step_leaves_its_file_and_its_marker(stage, tmp_path):
     step = step_in(tmp_path)
+    began, cpu = time.monotonic(), time.process_time()
     do_step(step)
+    took = {"seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu}
     assert names(tmp_path) == ["one.json", "one.txt"]
     marker = verified_marker(step)
     assert marker is not None
+    for kind, most in took.items():
+        assert 0 <= marker.cost[kind] <= most + 0.001
+    assert 1 << 20 < marker.cost["peak_memory"] < 1 << 50
     assert marker.info == {"rows": 3, "parts": {"2": "b", "10": "a"}, "share": 0.25}
     assert marker.files == {
         f"work/{STAGE}/one.txt": {"bytes": 5, "hash": artefacts.file_hash(tmp_path / f"work/{STAGE}/one.txt")}
@@ -361,7 +367,7 @@ def test_attempts(error, attempts, stage, tmp_path, monkeypatch):
     assert names(tmp_path) == ["one.error.json"]
 
 
-def test_an_attempt_may_follow_a_failed_one(stage, tmp_path, monkeypatch):
+def test_an_attempt_may_follow_a_failed_one(stage, tmp_path, monkeypatch, caplog):
     forget_nothing(monkeypatch)
     errors = [OSError(errno.EIO, "flaky"), OSError(errno.EIO, "flaky")]
 
@@ -373,6 +379,10 @@ def test_an_attempt_may_follow_a_failed_one(stage, tmp_path, monkeypatch):
     stage(act)
     do_step(step_in(tmp_path))
     assert names(tmp_path) == ["one.json", "one.txt"]
+    assert [record.message.split("; ")[1] for record in caplog.records] == [
+        "attempt 2 of 3 follows",
+        "attempt 3 of 3 follows",
+    ]
 
 
 def test_interruptions_leave_no_files_and_no_word(stage, tmp_path):
