@@ -152,6 +152,8 @@ def test_no_marker_where_a_file_does_not_get_its_name(stage, tmp_path, monkeypat
         {"inputs": {"in": "other"}},
         {"inputs": {"in": "hash", "more": "hash"}},
         {"destination": "."},
+        {"lists": {"shards": "hash"}},
+        {"versions": {"numpy": "1"}},
     ],
 )
 def test_key_depends_on(change, tmp_path):
@@ -169,6 +171,12 @@ def test_key_does_not_depend_on(tmp_path, monkeypatch):
 
 def test_key_of_a_name_that_is_no_utf8(tmp_path):
     assert step_in(tmp_path, params={"name": "caf\udce9"}).key != step_in(tmp_path, params={"name": "caf"}).key
+
+
+def test_paths_are_of_the_run_folder_unless_they_are_absolute(tmp_path):
+    step = step_in(tmp_path)
+    assert step.path("work/read/a.npy") == f"{tmp_path}/work/read/a.npy"
+    assert step.path("/elsewhere/a.txt") == "/elsewhere/a.txt"
 
 
 def test_another_key_is_done_again(stage, tmp_path):
