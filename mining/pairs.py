@@ -214,9 +214,10 @@ def _values(values: list[Any]) -> pa.Array:
 
 def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""Numbered lines of a TSV or JSON lines file, compressed or not; only ``\n`` ends one."""
-    for number, line in numbered_lines(str(path), "strict", MAX_LINE_CHARS):
+    for number, line in numbered_lines(str(path), "skip", MAX_LINE_CHARS):
         if isinstance(line, FaultyLine):
-            raise InputError(f"{path}:{number}: {line.reason.replace('_', ' ')} in a file of mined pairs")
+            reason = line.reason.replace("_utf8", " UTF-8").replace("_", " ")
+            raise InputError(f"{path}:{number}: {reason} in a file of mined pairs: correct or remove the line")
         yield number, without_marks(line)
 
 

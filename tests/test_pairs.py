@@ -148,7 +148,9 @@ def test_faulty_pairs_are_named(tmp_path, name, content, message):
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
 def test_a_line_that_is_no_utf8_is_named(tmp_path, name):
-    with pytest.raises(InputError, match=rf"{name}:2: invalid utf8 in a file of mined pairs"):
+    with pytest.raises(
+        InputError, match=rf"{name}:2: invalid UTF-8 in a file of mined pairs: correct or remove the line"
+    ):
         pairs_of(tmp_path / name, b'{"score": 1, "source_id": "a", "target_id": "b"}\n\xff\n')
 
 

@@ -244,9 +244,10 @@ def read_sts(path: str | Path) -> StsSet:
     gold: list[float] = []
     left: list[str] = []
     right: list[str] = []
-    for number, line in numbered_lines(str(path), "strict", MAX_LINE_CHARS):
+    for number, line in numbered_lines(str(path), "skip", MAX_LINE_CHARS):
         if isinstance(line, FaultyLine):
-            raise InputError(f"{path}, line {number}: {line.reason.replace('_', ' ')}: correct or remove the line")
+            reason = line.reason.replace("_utf8", " UTF-8").replace("_", " ")
+            raise InputError(f"{path}, line {number}: {reason}: correct or remove the line")
         if not line:
             continue
         cells = split_cells(line)

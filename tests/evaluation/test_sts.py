@@ -168,7 +168,7 @@ def test_reading(tmp_path):
         (b"\ta\tb\n", r"x\.tsv, line 1: '' is no judgement"),
         (b"nan\ta\tb\n", r"x\.tsv, line 1: 'nan' is no judgement"),
         (b"1\ta\tb\ninf\ta\tb\n", r"x\.tsv, line 2: 'inf' is no judgement"),
-        (b"1\ta\t\xe4\n", r"x\.tsv, line 1: invalid UTF-8"),
+        (b"1\ta\t\xe4\n", r"x\.tsv, line 1: invalid UTF-8: correct or remove the line"),
         (b"\n", r"x\.tsv: holds no pairs"),
         (b"", r"x\.tsv: holds no pairs"),
     ],
