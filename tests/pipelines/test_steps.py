@@ -179,6 +179,15 @@ def test_paths_are_of_the_run_folder_unless_they_are_absolute(tmp_path):
     assert step.path("/elsewhere/a.txt") == "/elsewhere/a.txt"
 
 
+def test_files_go_where_the_step_says(stage, tmp_path):
+    step = step_in(tmp_path, destination="results/of/it")
+    do_step(step)
+    marker = verified_marker(step)
+    assert marker is not None
+    assert list(marker.files) == ["results/of/it/one.txt"]
+    assert (tmp_path / "results/of/it/one.txt").read_text(encoding="utf-8") == "whole"
+
+
 def test_another_key_is_done_again(stage, tmp_path):
     do_step(step_in(tmp_path))
     assert read_marker(step_in(tmp_path, inputs={"in": "other"})) is None
