@@ -180,3 +180,13 @@ def test_an_output_in_the_place_of_an_input_is_refused(tmp_path):
     for output in (tmp_path / "a", tmp_path / "link", tmp_path / "x" / ".." / "a"):
         with pytest.raises(UsageError, match=r"--json .*: is the input as well: name another output"):
             refuse_input(output, [tmp_path / "b", tmp_path / "a"], "--json ")
+
+
+def test_full_groups_of_rows_are_followed_by_no_empty_one(tmp_path):
+    write_parquet(tmp_path / "a.parquet", PAIRS_SCHEMA, [table(GROUP_ROWS)])
+    assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 1
+
+
+def test_a_missing_parquet_file_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"none\.parquet: no such file$"):
+        read_parquet(tmp_path / "none.parquet")
