@@ -83,6 +83,10 @@ def test_damaged_or_foreign_index_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds 20 rows and its shard 21"):
         open_index(path, 8, 21)
     path.write_bytes(path.read_bytes()[:50])
+    faiss = import_faiss()
+    save_index(faiss.index_factory(8, "Flat", faiss.METRIC_L2), tmp_path / "l2.faiss")
+    with pytest.raises(InputError, match=r"l2\.faiss: the index does not rank by inner product"):
+        open_index(tmp_path / "l2.faiss", 8)
     with pytest.raises(InputError, match="not a readable FAISS index"):
         open_index(path, 8)
 

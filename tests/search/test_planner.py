@@ -18,6 +18,8 @@ from mining.search.planner import advice, choose, configured_index, duration, pl
         (1_000_000, 1_000_000, "cpu", "clusters"),
         (1_000_000, 10, "cpu", "exact"),
         (1_000_000, 1_000_000, "cuda", "exact"),
+        # Not in ten seconds, but sooner than clusters on the CPU.
+        (4_000_000, 4_000_000, "cuda", "exact"),
         (1_000_000_000, 1_000_000_000, "cpu", "clusters"),
     ],
 )
@@ -86,6 +88,9 @@ def test_choice_for_settings_and_its_facts():
 def test_readable_units():
     assert [duration(s) for s in (0.25, 12, 100, 8000, 200_000)] == ["0.2 s", "12 s", "1.7 min", "2.2 h", "2.3 days"]
     assert [size(count) for count in (5e6, 2.5e9, 3e12)] == ["5 MB", "2.5 GB", "3.0 TB"]
+    assert [size(count) for count in (999_499_999, 1e9, 1e12)] == ["999 MB", "1.0 GB", "1.0 TB"]
+    limits = [duration(s) for s in (9.9, 10, 89, 90, 7199, 7200, 172_799, 172_800)]
+    assert limits == ["9.9 s", "10 s", "89 s", "1.5 min", "120.0 min", "2.0 h", "48.0 h", "2.0 days"]
 
 
 def of(factory: str, parameters: str = "", rows: int = 1_000_000, **settings):
