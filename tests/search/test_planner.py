@@ -64,7 +64,10 @@ def test_estimates_grow_as_they_should():
         "IVF1024,Flat nprobe=32",
         "PQ75x4fs",
     ]
-    assert len(usual_indexes(Task(10, 10, 3))) == 1
+    assert [len(usual_indexes(Task(10, 10, dim))) for dim in (3, 4)] == [1, 2]
+    # Eight bytes for each cluster of a row of a group.
+    memory = [cluster_estimate(dataclasses.replace(sizes[2], nearest=nearest)).memory for nearest in (10, 20)]
+    assert memory[1] - memory[0] == 8 * 10 * 2 * 1.3 * 150_000
 
 
 def test_advice_where_memory_or_disk_do_not_suffice():
@@ -115,6 +118,22 @@ def test_an_index_is_estimated_from_its_string_and_parameters():
     assert many.seconds > few.seconds
     assert of("Flat", training_rows=9).seconds == of("Flat").seconds
     assert of("IVF64,SQ8", "nprobe=8").memory < of("IVF64,Flat", "nprobe=8").memory
+
+
+def test_seconds_of_indexes_reckoned_by_hand():
+    c, rows = Constants(), 100_000
+    seconds = {
+        "Flat": 2 * rows * rows * 600 / c.flat / 2,
+        "PQ75": 2 * (65_536 * 256 * 600 * 25 / c.small_products)
+        + rows * 256 * 600 / c.small_products
+        + rows * rows * 75 / c.lookups,
+        "IVF100,Flat": 2 * (25_600 * 10 * 100 * 600 / c.float_products)
+        + 2 * rows * 100 * 600 / c.float_products
+        + rows * rows / 100 * 600 / c.scan,
+        "HNSW16": rows * (40 + 16) * 32 * 600 / c.graph,
+    }
+    for factory, expected in seconds.items():
+        assert of(factory, rows=rows).seconds == pytest.approx(c.start + expected), factory
 
 
 def test_sides_of_different_size_and_shards():
