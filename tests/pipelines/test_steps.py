@@ -452,6 +452,18 @@ def test_other_things_in_the_place_of_a_marker_or_an_error(content, stage, tmp_p
         read_failure(step)
 
 
+@pytest.mark.parametrize("change", [{"message": ["x"]}, {"exit_code": 3}, {"exit_code": "1"}, {"more": 1}])
+def test_an_error_file_of_other_types_cannot_be_read(change, stage, tmp_path):
+    step = step_in(tmp_path)
+    step.error_path.parent.mkdir(parents=True)
+    whole = vars(Failure("x", 1, True, "", "w"))
+    step.error_path.write_text(json.dumps(whole), encoding="utf-8")
+    assert read_failure(step) == Failure("x", 1, True, "", "w")
+    step.error_path.write_text(json.dumps({**whole, **change}), encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be read"):
+        read_failure(step)
+
+
 @pytest.mark.parametrize("key", ["key", "files", "info", "cost", "seal", "bytes", "hash", "rows", "seconds"])
 def test_a_changed_letter_in_a_key(key, stage, drive, tmp_path):
     step = step_in(tmp_path)
