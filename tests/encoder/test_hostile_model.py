@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from mining.encoder import SentenceEncoder, Unit, load_encoder, model_folder, save_model
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, folder_hash, read_config
-from mining.encoder.networks import build_network
+from mining.encoder.networks import AverageNetwork, build_network
 from mining.encoder.pieces import PIECES_FILE
 from mining.encoder.units.load import load_unit
 from mining.errors import UsageError
@@ -160,6 +160,13 @@ def test_which_half_is_whose_is_part_of_the_name(all_units: dict[str, Unit], tmp
     shared = random_network("sp", units)
     names = [save_model(tmp_path / "s", shared, units, languages=codes) for codes in (["aa", "bb"], ["bb", "aa"])]
     assert len(set(names)) == 1
+
+
+def test_tables_of_one_and_of_two_languages_are_not_saved(all_units: dict[str, Unit], tmp_path: Path) -> None:
+    units = [all_units[kind] for kind in ("pieces", "words")]
+    tables = {unit.kind: torch.ones(unit.size * halves, 3) for unit, halves in zip(units, (1, 2), strict=True)}
+    with pytest.raises(ValueError, match="some tables are of one language, others of two"):
+        save_model(tmp_path / "m", AverageNetwork(tables), units)
 
 
 def test_languages_kept_apart_have_two_names(copy: Path) -> None:
