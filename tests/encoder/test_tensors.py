@@ -44,6 +44,10 @@ def test_memory_is_shared_unless_numbers_lie_askew() -> None:
         assert read_tensors(data)[0]["a"].tolist() == [1.5, 2.5]
 
 
+def test_eight_dimensions_are_read() -> None:
+    assert read_tensors(made({"a": entry(shape=[1] * 7 + [2])}, b"ab"))[0]["a"].shape == (1,) * 7 + (2,)
+
+
 FAULTY = [
     (np.zeros(0, np.uint8), "cut short"),
     (np.zeros(7, np.uint8), "cut short"),
