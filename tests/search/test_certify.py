@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.search import reference_neighbours
-from mining.search.certify import certify
+from mining.search import no_neighbours, reference_neighbours
+from mining.search.certify import certify, near_on_device
 from mining.search.proposals import Proposal, Rounding
 from mining.search.vectors import reference_cosines
 from tests.search.test_exact import same, unit_rows
@@ -84,3 +85,14 @@ def test_settled_rows_are_those_of_the_reference(m, k, extra, bound, extreme, se
     assert same(*(type(found)(lists.ids[settled], lists.cosines[settled]) for lists in (found, expected)))
     if k + extra >= m:
         assert len(open_rows) == 0
+
+
+def test_a_second_search_in_small_tiles_raises_floors_to_the_kth(monkeypatch):
+    """After each block of base rows a device is asked only for what exceeds the k-th found so far."""
+    monkeypatch.setattr("mining.search.certify._DEVICE_TILE", (7, 11))
+    base, queries = unit_rows(90, 8, 1, 30), unit_rows(20, 8, 2)
+    for k in (1, 2, 4):
+        expected = reference_neighbours(queries, base, k)
+        found = no_neighbours(20, k)
+        near_on_device(queries, base, np.full(20, -2, np.float32), found, torch.device("cpu"))
+        assert same(found, expected)
