@@ -95,4 +95,4 @@ def test_a_lock_is_told_from_a_file_system_without_any(
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
     with caplog.at_level(logging.WARNING), locked(tmp_path, "taken"):
-        assert "cannot be locked (Operation not supported)" in caplog.text
+        assert "cannot be locked on this file system (Operation not supported)" in caplog.text
