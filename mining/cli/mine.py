@@ -33,7 +33,7 @@ def mine(
     source: Annotated[list[str] | None, typer.Option(help="Source sentences: path, glob or gettext:NAME:LANG.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Target sentences, likewise.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="Model folder made by `bitext train`; default: the model that comes along.")
+        str | None, typer.Option(help="Model folder made by `bitext train`; default: the bundled model.")
     ] = None,
     output: Annotated[
         str | None, typer.Option(help="Run folder; the same command goes on where it was stopped.")

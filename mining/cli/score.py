@@ -36,7 +36,7 @@ def score(
     output: Annotated[str | None, typer.Option("--output", "-o", help="Where to: .tsv, .jsonl or .parquet.")] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="Model folder written by `bitext train` [the one that comes along]."),
+        typer.Option("--model", "-m", help="Model folder written by `bitext train` [the bundled model]."),
     ] = None,
     format: Annotated[str | None, typer.Option(help="Format of the pairs; default: by extension.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns of TSV pairs, for example id,source,target.")] = None,

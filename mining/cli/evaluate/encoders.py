@@ -16,7 +16,7 @@ _APART = "for a model that keeps its languages apart."
 
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="Model folder made by `bitext train`; default: the model that comes along."),
+    typer.Option("--model", "-m", help="Model folder made by `bitext train`; default: the bundled model."),
 ]
 Dim = Annotated[int | None, typer.Option(help="Keep only so many of the first dimensions.")]
 Dtype = Annotated[str, typer.Option(help="Of the model's tables in memory: float32, float16 or int8.")]
