@@ -78,7 +78,7 @@ setup(
     install_requires=REQUIREMENTS,
     extras_require={"cpu": CPU, "gpu": GPU, "dask": DASK, "demo": DEMO, "train": TRAIN}
     | {"language-id": LANGUAGE_ID, "released": RELEASED, "peers": PEERS, "test": TEST, "dev": DEV},
-    entry_points={"console_scripts": ["bitext = mining.cli.app:main"]},
+    entry_points={"console_scripts": ["bitext = mining.cli.__main__:main"]},
     classifiers=[
         "Intended Audience :: Science/Research",
         "Operating System :: POSIX :: Linux",

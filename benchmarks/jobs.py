@@ -55,7 +55,7 @@ class Job:
 def mine(corpora: Path, output: Path, options: list[str]) -> Job:
     """Run ``bitext mine`` on corpora of `write_corpora`, from nothing; raises CalledProcessError when it fails."""
     shutil.rmtree(output, ignore_errors=True)
-    command = [sys.executable, "-m", "mining.cli.app", "mine", "--columns", "id,text", "--quiet"]
+    command = [sys.executable, "-m", "mining.cli", "mine", "--columns", "id,text", "--quiet"]
     command += ["--source", str(corpora / SOURCE), "--target", str(corpora / TARGET), "--output", str(output), *options]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from typer.core import TyperGroup
 
 from mining.cli import convert, demo, encode, evaluate, mine, plan, prepare, score, train
 from mining.cli.say import LogFormatter, say, write_anything
-from mining.cli.stop import SHORTAGE, SIGNALS, is_shortage, stopped_by_signals
+from mining.cli.stop import INTERRUPTED, INTERRUPTED_CODE, SHORTAGE, check_address_space, is_shortage
 from mining.errors import BitextError
 from mining.shown import safe, safe_lines
 from mining.writing import reason
@@ -64,8 +63,13 @@ app.add_typer(evaluate.app, name="evaluate")
 app.command("demo")(demo.demo)
 
 
+#: Commands that load no torch.
+_SMALL = frozenset({"plan", "prepare"})
+
+
 @app.callback()
 def _options(
+    context: typer.Context,
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what each stage does."),
 ) -> None:
     handler = logging.StreamHandler(sys.stderr)
@@ -75,6 +79,8 @@ def _options(
     logging.getLogger("mining.kernel_cache").setLevel(logging.INFO)
     # Beam warns on import, to the root logger, that its Google client is not installed; nothing here uses it.
     logging.getLogger().addFilter(lambda record: "apitools" not in record.getMessage())
+    if context.invoked_subcommand not in _SMALL:
+        check_address_space()
 
 
 def main() -> None:
@@ -85,8 +91,7 @@ def main() -> None:
     write_anything()
     logging.captureWarnings(True)
     try:
-        with stopped_by_signals():
-            app()
+        app()
     except BitextError as error:
         say(f"error: {error}", err=True, fg="red")
         sys.exit(error.exit_code)
@@ -95,9 +100,8 @@ def main() -> None:
         say(f"error: {reason(error)}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
-        line, code = SIGNALS[signal.SIGINT]
-        say(line, err=True, fg="red")
-        sys.exit(code)
+        say(INTERRUPTED, err=True, fg="red")
+        sys.exit(INTERRUPTED_CODE)
     except Exception as error:
         if is_shortage(error):
             say(f"error: {SHORTAGE} ({error})", err=True, fg="red")
@@ -105,7 +109,3 @@ def main() -> None:
         # A defect keeps its traceback, of which names and texts may be a part.
         sys.stderr.write(safe_lines(traceback.format_exc()))
         sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -19,9 +19,7 @@ def encode(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model", "-m", help="Model folder, as `bitext train` writes it; default: the bundled model."
-        ),
+        typer.Option("--model", "-m", help="Model folder, as `bitext train` writes it; default: the bundled model."),
     ] = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="File to write: .npy (with two companions) or .parquet.")

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from mining.cli.say import say, warn
-from mining.cli.stop import check_address_space
 from mining.errors import UsageError
 
 
@@ -140,7 +139,6 @@ def mine(
     _check_method(settings.search.method, {"clusters": clusters, "nearest": nearest}, "clusters", "auto")
     _check_method(settings.search.method, {"backend": backend}, "exact", "auto")
 
-    check_address_space()
     from mining.cli.summary import closing_line, show_report
     from pipelines.mine import run_mine
 

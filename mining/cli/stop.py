@@ -1,8 +1,10 @@
-"""Ctrl-C and the end asked for by a system: the program stops at once, at whatever it is.
+"""Ctrl-C: the program stops at once, at whatever it is.
 
-Python runs the handler of a signal in the main thread, between two of its instructions. A kernel may keep that thread
-for minutes, and a library may swallow the exception that the handler raises. So a thread of its own waits for signals,
-and ends the process as a kill would, which run folders, trainings and files that are renamed into place all stand.
+Python runs the handler of a signal in the main thread, between two of its instructions. A kernel may
+keep that thread for minutes, and a library may swallow the exception that the handler raises. So a
+thread of its own waits for the signal, and ends the process as a kill would, which run folders,
+trainings and files that are renamed into place all stand. SIGTERM keeps what the system does by
+itself: it ends the process even where native code lets no thread of Python run.
 """
 
 from __future__ import annotations
@@ -18,11 +20,9 @@ from collections.abc import Iterator
 from mining.errors import RunError
 from mining.writing import remove_begun
 
-#: The signals that stop the program, with what is said and the exit code that a shell would give.
-SIGNALS = {
-    signal.SIGINT: ("interrupted: run the same command again, what is finished is kept", 130),
-    signal.SIGTERM: ("stopped from outside: run the same command again, what is finished is kept", 143),
-}
+INTERRUPTED = "interrupted: run the same command again, what is finished is kept"
+#: The exit code that a shell gives for SIGINT.
+INTERRUPTED_CODE = 130
 SHORTAGE = "not enough memory or threads: raise the limits (ulimit -a), stop other programs, or use fewer --threads"
 #: What libraries say when they get no memory or no thread, in exceptions that are not made for it.
 _SHORT = (
@@ -41,8 +41,8 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 @contextlib.contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Within the block SIGINT and SIGTERM end the process in one line, with exit code 130 and 143.
+def stopped_by_ctrl_c() -> Iterator[None]:
+    """Within the block SIGINT ends the process in one line, with exit code 130. Raises MemoryError without a thread.
 
     Outside of the main thread, where Python lets nobody set handlers, nothing changes.
     """
@@ -56,15 +56,14 @@ def stopped_by_signals() -> Iterator[None]:
         watcher.start()
     except RuntimeError as error:
         raise MemoryError(str(error)) from None
-    # C code of Python writes the number of a signal into the pipe, whatever runs; the handlers have nothing to do.
-    before = {number: signal.signal(number, lambda *_: None) for number in SIGNALS}
+    # C code of Python writes the number of a signal into the pipe, whatever runs; the handler has nothing to do.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         yield
     finally:
         signal.set_wakeup_fd(wakeup)
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
         os.write(writing, bytes([_END]))
         watcher.join()
         os.close(writing)
@@ -72,14 +71,14 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 def check_address_space() -> None:
-    """Raise RunError where a run has less address space than the libraries that it loads take, whatever its input.
+    """Raise RunError where there is less address space than the libraries that are loaded take, whatever the input.
 
     Below that they end the process, or never return, each in its own way.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < _ADDRESS_SPACE:
         raise RunError(
-            f"this process may use {limit >> 20} MiB of address space (ulimit -v), and a run needs more than "
+            f"this process may use {limit >> 20} MiB of address space (ulimit -v), and this command needs more than "
             f"{_ADDRESS_SPACE >> 20} MiB of it for its libraries alone: raise the limit"
         )
 
@@ -92,16 +91,16 @@ def is_shortage(error: Exception) -> bool:
 
 
 def _watch(reading: int) -> None:
-    """Wait for signals until the end is told."""
+    """Wait for the signal until the end is told."""
     while (number := os.read(reading, 1)[0]) != _END:
-        if number in SIGNALS:
-            _stop(signal.Signals(number))
+        if number == signal.SIGINT:
+            _stop()
 
 
-def _stop(number: signal.Signals) -> None:
-    line, code = SIGNALS[number]
+def _stop() -> None:
+    line, code = INTERRUPTED, INTERRUPTED_CODE
     try:
-        if number == signal.SIGINT and not _can_start_a_thread():
+        if not _can_start_a_thread():
             # OpenBLAS sends SIGINT to its own process when it can start no thread: nobody pressed Ctrl-C.
             line, code = f"error: {SHORTAGE}", 1
         remove_begun()

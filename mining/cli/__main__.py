@@ -1,0 +1,23 @@
+"""Where the program ``bitext`` begins: Ctrl-C is watched for before the rest is imported."""
+
+from __future__ import annotations
+
+import sys
+
+from mining.cli.stop import SHORTAGE, stopped_by_ctrl_c
+
+
+def main() -> None:
+    """Run the program until it ends or is interrupted."""
+    try:
+        with stopped_by_ctrl_c():
+            from mining.cli.app import main as run
+
+            run()
+    except MemoryError as error:
+        sys.stderr.write(f"error: {SHORTAGE} ({error})\n")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
