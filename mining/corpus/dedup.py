@@ -9,17 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mining.unseen import without_unseen
+
 KEY_BYTES = 16
 
 
 def dedup_key(text: str) -> bytes:
-    """16 bytes that are equal for texts equal up to NFKC and white space (case counts).
+    """16 bytes that are equal for texts equal up to NFKC, what is unseen and white space (case counts).
 
-    The text is normalised to NFKC, each run of white space becomes one space, and both ends are stripped; the key is
-    the BLAKE2b digest of its UTF-8.
+    The text is normalised to NFKC, the characters of `unseen` are left out, each run of white space becomes one space,
+    and both ends are stripped; the key is the BLAKE2b digest of its UTF-8.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
+        # Forms of letters with a vowel sign come apart in the first step, and what stood around a sign may compose.
+        seen = without_unseen("", text)
+        text = text if len(seen) == len(text) else unicodedata.normalize("NFKC", seen)
     normal = " ".join(text.split())
     return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
 

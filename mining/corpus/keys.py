@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mining.compiled import compiled, in_ranges
 from mining.corpus.cells import string_buffers
 from mining.corpus.dedup import KEY_BYTES, dedup_key
+from mining.unseen import UNSEEN
 
 _BLOCK = 128
 _WORDS = 16
@@ -159,8 +160,8 @@ def _find_plain(data, offsets, steady, first, last, plain):  # type: ignore[no-u
 
 @functools.cache
 def steady_codes() -> NDArray[np.bool_]:
-    """For each code point up to U+FFFF, whether NFKC leaves it as it is beside any other such, and it is no white
-    space: (65536,) bool.
+    """For each code point up to U+FFFF, whether NFKC leaves it as it is beside any other such, and it is neither unseen
+    nor white space: (65536,) bool.
 
     These are normalised starters that compose with nothing before them; what does is a mark or a Hangul jamo (Unicode
     standard annex 15).
@@ -173,6 +174,7 @@ def steady_codes() -> NDArray[np.bool_]:
             and unicodedata.combining(char) == 0
             and unicodedata.category(char) not in ("Mn", "Mc", "Me", "Cn")
             and not char.isspace()
+            and char not in UNSEEN
         )
     return steady
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mining.encoder.proto import fields, parts_of
-from mining.encoder.unseen import UNSEEN, UNSEEN_BYTES
+from mining.unseen import UNSEEN, UNSEEN_BYTES
 
 LONGEST_KEY = 32
 """Bytes of a key; sentencepiece has room for so many matches at one place of a text. The longest known has 12."""

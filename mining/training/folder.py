@@ -12,7 +12,6 @@ from typing import Any
 
 from mining.corpus import file_hash
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, unit_files
-from mining.encoder.unseen import READING
 from mining.errors import UsageError
 from mining.files import locked
 from mining.training.config import TrainConfig
@@ -20,6 +19,7 @@ from mining.training.data import PreparedPairs, identify, open_prepared
 from mining.training.data.vocabularies import PREPARED_FILE
 from mining.training.development import DevelopmentSet
 from mining.training.state import STATE_FILE
+from mining.unseen import READING
 from mining.writing import TEMPORARY, replace_file
 
 CHECKPOINT_FOLDER = "checkpoint"

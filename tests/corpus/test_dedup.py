@@ -18,6 +18,12 @@ from mining.corpus.dedup import first_occurrence_reference
         ("a\u00a0b", "a b"),
         ("\u3000a", "a"),
         ("", " \u2028 "),
+        ("Gesundheit", "Ge\u00adsund\u00adheit"),
+        ("a b", "\ufeffa \u200b b\u2060"),
+        ("\u0643\u062a\u0628", "\u0643\u064e\u0640\u062a\u0628"),
+        ("\u0627", "\u0627\ufe77"),  # tatweel with fatha
+        ("\u00e9", "e\u034f\u0301"),
+        ("", "\u00ad"),
     ],
 )
 def test_key_ignores_form_and_white_space(one, other):

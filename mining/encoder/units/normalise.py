@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from mining.encoder.pieces import check_texts
-from mining.encoder.unseen import without_unseen
+from mining.unseen import without_unseen
 
 BLOCK_CHARS = 1 << 18
 """Texts are worked on in blocks of about so many characters."""

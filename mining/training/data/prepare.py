@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mining.corpus import InputFile, file_hash, list_inputs
-from mining.encoder.unseen import READING
 from mining.errors import InputError, UsageError
 from mining.files import locked
 from mining.training.data.arrays import array_facts
@@ -33,6 +32,7 @@ from mining.training.data.vocabularies import (
     save_unit,
     units_digest,
 )
+from mining.unseen import READING
 from mining.writing import replace_file
 
 if TYPE_CHECKING:

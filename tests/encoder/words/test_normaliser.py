@@ -11,11 +11,11 @@ from mining.encoder.normaliser import LONGEST_REPLACEMENT, applied_model, withou
 from mining.encoder.pieces import PIECES_FILE
 from mining.encoder.proto import MOST_PIECES, parts_of, read_facts
 from mining.encoder.units.released import ReleasedUnit
-from mining.encoder.unseen import UNSEEN, UNSEEN_BYTES
 from mining.encoder.words import word_rules
 from mining.encoder.words.charsmap import Charsmap, read_charsmap
 from mining.encoder.words.rules import WordRules
 from mining.errors import UsageError
+from mining.unseen import UNSEEN, UNSEEN_BYTES
 from tests.encoder import rules
 from tests.encoder.conftest import random_network
 

@@ -10,7 +10,7 @@ import sentencepiece
 
 from mining.encoder import PieceTokenizer, SentenceEncoder, Unit
 from mining.encoder.units.normalise import normalised
-from mining.encoder.unseen import UNSEEN, UNSEEN_BYTES, without_unseen
+from mining.unseen import UNSEEN, UNSEEN_BYTES, without_unseen
 from tests.encoder.conftest import made_up_sentences, random_network, units_of
 from tests.encoder.words.conftest import SENTENCES
 
