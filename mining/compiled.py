@@ -8,6 +8,7 @@ are the same to the last bit on every machine and for any number of threads.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
@@ -18,6 +19,10 @@ from numba.core.dispatcher import Dispatcher
 
 from mining.kernel_cache import KernelCache
 from mining.threads import resolve_threads
+
+# So does it this, if it is there: its OpenBLAS asks for memory and never returns where there is too little by then.
+with contextlib.suppress(ImportError):
+    import scipy.linalg.cython_blas  # type: ignore[import-untyped]  # noqa: F401
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +33,12 @@ def test_a_kernel_gives_what_its_python_gives() -> None:
 def test_a_kernel_is_its_function_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "DISABLE_JIT", True)
     assert compiled(_sum) is _sum
+
+
+def test_linear_algebra_is_loaded_before_memory_is_used() -> None:
+    pytest.importorskip("scipy")
+    script = "import sys, mining.compiled; sys.exit('scipy.linalg.cython_blas' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == 0
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mining.cli.stop import check_address_space, is_shortage, stopped_by_ctrl_c
+from mining.cli.stop import check_address_space, is_shortage, shortage, stopped_by_ctrl_c
 from mining.errors import RunError
 
 #: A generous wait: a process that does not stop is ended by the test.
@@ -144,6 +144,11 @@ def test_other_threads_leave_signals_alone():
 )
 def test_shortages(error, short):
     assert is_shortage(error) is short
+
+
+def test_the_line_of_a_shortage_without_words():
+    assert shortage(MemoryError()).endswith("or use fewer --threads")
+    assert shortage(MemoryError("16 MiB")).endswith("or use fewer --threads (16 MiB)")
 
 
 @pytest.mark.parametrize(("limit", "stops"), [(1 << 30, True), (3 << 30, False), (resource.RLIM_INFINITY, False)])

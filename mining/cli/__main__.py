@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from mining.cli.stop import SHORTAGE, stopped_by_ctrl_c
+from mining.cli.stop import shortage, stopped_by_ctrl_c
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
 
             run()
     except MemoryError as error:
-        sys.stderr.write(f"error: {SHORTAGE} ({error})\n")
+        sys.stderr.write(f"{shortage(error)}\n")
         sys.exit(1)
 
 

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from mining.cli import convert, demo, encode, evaluate, mine, plan, prepare, score, train
 from mining.cli.say import LogFormatter, say, write_anything
-from mining.cli.stop import INTERRUPTED, INTERRUPTED_CODE, SHORTAGE, check_address_space, is_shortage
+from mining.cli.stop import INTERRUPTED, INTERRUPTED_CODE, check_address_space, is_shortage, shortage
 from mining.errors import BitextError
 from mining.shown import safe, safe_lines
 from mining.writing import reason
@@ -104,7 +104,7 @@ def main() -> None:
         sys.exit(INTERRUPTED_CODE)
     except Exception as error:
         if is_shortage(error):
-            say(f"error: {SHORTAGE} ({error})", err=True, fg="red")
+            say(shortage(error), err=True, fg="red")
             sys.exit(1)
         # A defect keeps its traceback, of which names and texts may be a part.
         sys.stderr.write(safe_lines(traceback.format_exc()))

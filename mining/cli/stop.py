@@ -33,8 +33,8 @@ _SHORT = (
     "out of memory",
     "bad_alloc",
 )
-#: Bytes that a run of four sentences maps; a run of two threads took 2.3 GiB.
-_ADDRESS_SPACE = 2 << 30
+#: Bytes with which not even two sentences are encoded by one thread.
+_ADDRESS_SPACE = 9 << 28
 #: Ends the watching; no signal has this number.
 _END = 0
 _SHOW_CURSOR = "\x1b[?25h"
@@ -88,6 +88,11 @@ def is_shortage(error: Exception) -> bool:
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError | ImportError) and any(words in str(error).lower() for words in _SHORT)
     )
+
+
+def shortage(error: BaseException) -> str:
+    """The line for such an exception, which may have no words of its own."""
+    return f"error: {SHORTAGE} ({error})" if str(error) else f"error: {SHORTAGE}"
 
 
 def _watch(reading: int) -> None:
