@@ -166,6 +166,7 @@ def steady_codes() -> NDArray[np.bool_]:
     These are normalised starters that compose with nothing before them; what does is a mark or a Hangul jamo (Unicode
     standard annex 15).
     """
+    unseen = frozenset(UNSEEN)
     steady = np.zeros(1 << 16, dtype=bool)
     for code in [*range(0x1100), *range(0x1200, 0xD800), *range(0xE000, 1 << 16)]:
         char = chr(code)
@@ -174,7 +175,7 @@ def steady_codes() -> NDArray[np.bool_]:
             and unicodedata.combining(char) == 0
             and unicodedata.category(char) not in ("Mn", "Mc", "Me", "Cn")
             and not char.isspace()
-            and char not in UNSEEN
+            and char not in unseen
         )
     return steady
 
