@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -244,7 +245,8 @@ def read_pairs_file(path: str | Path, columns: list[str] | None = None) -> pa.Ta
 def read_parquet_schema(path: str | Path) -> pa.Schema:
     """The columns of a Parquet file; errors as of `read_parquet`."""
     try:
-        return pq.read_schema(path)
+        with pa.memory_map(os.fsencode(path)) as file:  # names that are not UTF-8 are taken as bytes
+            return pq.read_schema(file)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except (pa.ArrowInvalid, OSError) as error:
@@ -254,7 +256,8 @@ def read_parquet_schema(path: str | Path) -> pa.Schema:
 def read_parquet(path: str | Path, columns: list[str] | None = None) -> pa.Table:
     """Read a Parquet file; raises UsageError when it is missing, InputError when it is damaged or lacks a column."""
     try:
-        return pq.read_table(path, columns=columns, memory_map=True)
+        with pa.memory_map(os.fsencode(path)) as file:
+            return pq.read_table(file, columns=columns)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except (pa.ArrowInvalid, OSError) as error:

@@ -6,11 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from mining.errors import InputError, UsageError
+from mining.evaluation.tables import table_blocks
 from mining.pairs import (
     GROUP_ROWS,
     PAIRS_SCHEMA,
     read_pairs_file,
     read_parquet,
+    read_parquet_schema,
     refuse_input,
     write_parquet,
     write_tsv,
@@ -190,3 +192,14 @@ def test_full_groups_of_rows_are_followed_by_no_empty_one(tmp_path):
 def test_a_missing_parquet_file_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"none\.parquet: no such file$"):
         read_parquet(tmp_path / "none.parquet")
+
+
+def test_a_name_that_is_not_utf8(tmp_path):
+    path = tmp_path / "d\udce9.parquet"
+    with open(path, "wb") as file:
+        pq.write_table(pa.table({"score": [1.0], "rank": [1]}), file)
+    assert read_parquet(path, ["score"]).to_pydict() == {"score": [1.0]}
+    assert read_parquet_schema(path).names == ["score", "rank"]
+    assert [block.to_pydict() for block in table_blocks(path, {"rank": pa.int64()}, "")] == [{"rank": [1]}]
+    with pytest.raises(UsageError, match="no such file"):
+        read_parquet(tmp_path / "n\udce9.parquet")

@@ -34,7 +34,7 @@ def table_blocks(table: TableSource, columns: Mapping[str, pa.DataType], what: s
         yield from (_cast(block, columns, what) for block in table.select(list(columns)).to_batches())
         return
     try:
-        with pq.ParquetFile(table) as file:
+        with open(table, "rb") as stream, pq.ParquetFile(stream) as file:  # whatever the bytes of its name
             _require(file.schema_arrow.names, list(columns), str(table))
             for block in file.iter_batches(batch_size=BLOCK_ROWS, columns=list(columns)):
                 yield _cast(block, columns, str(table))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class Spool:
     def blocks(self, keep: np.ndarray) -> Iterator[tuple[list[str], list[str]]]:
         """Sources and targets of the pairs for which `keep`, (n,) bool, is true, block by block."""
         start = 0
-        with pa.OSFile(str(self.texts)) as file, pa.ipc.open_file(file) as reader:
+        with pa.OSFile(os.fsencode(self.texts)) as file, pa.ipc.open_file(file) as reader:
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
                 wanted = keep[start : start + len(batch)]
@@ -116,7 +117,8 @@ def _spool(config: DataConfig, folder: Path, table: DomainTable, report: Report,
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with ExitStack() as stack:
         temporary = stack.enter_context(replacing(folder / _TEXTS))
-        texts = stack.enter_context(pa.ipc.new_file(temporary, _SCHEMA, options=options))
+        file = stack.enter_context(pa.OSFile(os.fsencode(temporary), "wb"))
+        texts = stack.enter_context(pa.ipc.new_file(file, _SCHEMA, options=options))
         keys = stack.enter_context(GrowingArray(folder / _KEYS, "uint64"))
         domain = stack.enter_context(GrowingArray(folder / _DOMAIN, "uint16"))
         for spec in config.bitext:

@@ -155,6 +155,13 @@ def test_a_finished_folder_is_left_as_it_is(table: Table, config: Config, tmp_pa
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()} == before
 
 
+def test_a_folder_whose_name_is_not_utf8(table: Table, config: Config, tmp_path: Path) -> None:
+    spec = table(made_up(80))
+    assert len(prepare(config(spec), tmp_path / "d\udce9", threads=1)) == len(
+        prepare(config(spec), tmp_path / "d", threads=1)
+    )
+
+
 def test_other_settings_or_input_are_refused(table: Table, config: Config, tmp_path: Path) -> None:
     folder = tmp_path / "a"
     prepare(config(table(made_up(80))), folder, threads=1)
