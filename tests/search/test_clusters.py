@@ -5,9 +5,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mining.devices import torch_threads
-from mining.search import exact_cosines, merge, nearest_neighbours, no_neighbours, reference_neighbours, to_stored
+from mining.search import (
+    cluster_join,
+    exact_cosines,
+    merge,
+    nearest_neighbours,
+    no_neighbours,
+    reference_neighbours,
+    to_stored,
+    whitening,
+)
+from mining.search import clusters as clustering
 from mining.search.cluster_join import EXTRA, WINDOW, Members, by_cluster, join_group
-from mining.search.cluster_search import assign, divide, partition, sample_places, search_clusters, train
+from mining.search.cluster_search import (
+    Division,
+    assign,
+    divide,
+    group_rows,
+    partition,
+    sample_places,
+    search_clusters,
+    train,
+)
 from mining.search.clusters import nearest_clusters
 from mining.search.neighbours import Neighbours, cut
 from mining.search.quantised import quantise, scale
@@ -85,6 +104,40 @@ def test_a_cluster_that_is_too_large_is_joined_in_bands():
     forward, backward = join_group(side, side, 4, largest=1000)
     assert forward.ids[[0, 999, 1000, 4999]].tolist() == [[b, b + 1, b + 2, b + 3] for b in (0, 0, 1000, 4000)]
     assert same(forward, backward)
+
+
+def test_bands_of_sides_of_different_size():
+    bands = cluster_join._bands(np.arange(5), 10 + np.arange(3), 2)
+    assert [(ours.tolist(), theirs.tolist()) for ours, theirs in bands] == [
+        ([0], [10]),
+        ([1, 2], [11]),
+        ([3, 4], [12]),
+    ]
+    whole = cluster_join._bands(np.arange(5), np.arange(3), 5)
+    assert [(ours.tolist(), theirs.tolist()) for ours, theirs in whole] == [([0, 1, 2, 3, 4], [0, 1, 2])]
+
+
+def test_sizes_of_blocks_and_tiles_never_show(monkeypatch):
+    def search() -> list[bytes]:
+        source, target, clusters = trained(rows=90)
+        sides = [
+            Members(np.arange(90), rows, assign(rows, clusters, side, 4)) for side, rows in enumerate((source, target))
+        ]
+        found = join_group(sides[0], sides[1], 3)
+        return [part.tobytes() for part in (*clusters, *found[0], *found[1])]
+
+    expected = search()
+    for module, name, size in (
+        (clustering, "_BLOCK", 7),
+        (clustering, "_ROWS", 7),
+        (clustering, "_CENTROIDS", 3),
+        (whitening, "_BLOCK", 7),
+        (cluster_join, "_TILE", 2),
+        (cluster_join, "_MERGED", 7),
+    ):
+        assert getattr(module, name) > 90  # or the first search was in pieces, too
+        monkeypatch.setattr(module, name, size)
+    assert search() == expected
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 99))
@@ -188,8 +241,11 @@ def test_division_grows_with_the_root_of_the_rows():
     assert large.groups == 24
     assert divide(1_000_000, 1_000_000, k=64) == large
     assert divide(1_000_000, 1_000_000, k=2048).groups == 747
-    tiny = divide(3, 5)
-    assert tiny.nearest <= tiny.clusters <= 5
+    # Clusters, groups, nearest, sample, largest.
+    assert small == Division(800, 1, 10, 16 * 800, 16 * 10 * 10_000 // 800)
+    assert divide(3, 5) == Division(5, 1, 5, 80, 1024)
+    assert divide(90, 40, clusters=7, nearest=2) == Division(7, 1, 2, 112, 1024)
+    assert (group_rows(64), group_rows(65), group_rows(128)) == (150_000, 147_692, 75_000)
     assert sample_places(10, 4).tolist() == [0, 2, 5, 7]
     assert sample_places(0, 4).tolist() == []
     assert torch.get_num_threads() >= 1

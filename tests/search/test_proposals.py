@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mining.search import proposals
 from mining.search.proposals import float32_rounding, half_rounding
 from tests.search.test_exact import unit_rows
 
@@ -36,3 +37,17 @@ def test_measured_losses_are_smaller_than_the_worst_case():
     bound = half_rounding(rows, rows, torch.bfloat16, rounded=False).absolute
     assert bound < 2 * 2.0**-8
     assert half_rounding(rows, rows, torch.float16, rounded=False).absolute == pytest.approx(0.0, abs=4e-4)
+
+
+def test_bounds_reckoned_by_hand(monkeypatch):
+    assert float32_rounding(6) == (8 * 2.0**-24 + 2.0**-21, 0.0)
+    monkeypatch.setattr(proposals, "_BLOCK", 2)
+    # bfloat16 has eight bits: 1 + 2^-9 becomes 1, and 1 + 2^-10, 2^-8 + 2^-17 lose less.
+    rows = torch.tensor([[1.0, 0.0], [1.0, 2.0**-8 + 2.0**-17], [0.0, 1 + 2.0**-9], [1 + 2.0**-10, 0.0], [0.0, 1.0]])
+    for source, target in ((rows, rows[:1]), (rows[:1], rows)):
+        loss = 2.0**-9 * (1 + 2.0**-10)
+        left, right = (loss, 0.0) if len(source) > 1 else (0.0, loss)
+        summed = (1 + left) * (1 + right) * float32_rounding(2).absolute
+        bound = half_rounding(source, target, torch.bfloat16, rounded=True)
+        assert bound.absolute == pytest.approx(left * (1 + 2.0**-20) + (1 + left) * right + summed, rel=1e-12)
+        assert bound.relative == 2.0**-8 * (1 + 2.0**-10)
