@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from mining.config import MineConfig
+from mining.config import MineConfig, RunnerSettings
+from mining.errors import UsageError
 from mining.settings import Settings, read_yaml, validate
 from mining.training import TrainConfig
 from mining.training.data import PrepareConfig
+from pipelines import engine
 from pipelines.engine import pipeline_options
 
 FOLDER = Path(__file__).parent.parent / "configs"
@@ -56,3 +58,47 @@ def test_runner_options_are_known_to_beam(path: Path) -> None:
 @pytest.mark.parametrize("name", ["mine-flink", "mine-spark", "mine-dataflow"])
 def test_preset_that_was_never_run_says_so(name: str) -> None:
     assert "NOT RUN HERE" in (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+LOCAL = ["--runner=FnApiRunner"]
+DASK = ["--runner=apache_beam.runners.dask.dask_runner.DaskRunner"]
+
+
+@pytest.mark.parametrize(
+    ("runner", "steps", "flags"),
+    [
+        ({}, 5, [*LOCAL, "--direct_num_workers=1", "--direct_running_mode=in_memory"]),
+        ({"workers": 3}, 5, [*LOCAL, "--direct_num_workers=3", "--direct_running_mode=multi_threading"]),
+        (
+            {"options": {"direct_num_workers": 2, "direct_running_mode": "multi_threading"}},
+            5,
+            [*LOCAL, "--direct_num_workers=2", "--direct_running_mode=multi_threading"],
+        ),
+        ({"name": "DaskRunner"}, 0, [*DASK, "--dask_npartitions=1"]),
+        ({"name": "DaskRunner", "options": {"dask_npartitions": 7}}, 5, [*DASK, "--dask_npartitions=7"]),
+        (
+            {"name": "DaskRunner", "dask_address": "here:1"},
+            5,
+            [*DASK, "--dask_client_address=here:1", "--dask_npartitions=5"],
+        ),
+        (
+            {"name": "FlinkRunner", "dask_address": "here:1", "options": {"a": True, "b": False, "c": ["x", "y"]}},
+            5,
+            ["--runner=FlinkRunner", "--a", "--c=x", "--c=y"],
+        ),
+    ],
+)
+def test_flags_that_beam_is_given(
+    runner: dict[str, Any], steps: int, flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "PipelineOptions", list)
+    given: Any = pipeline_options(RunnerSettings(**runner), steps)
+    assert given == flags
+
+
+@pytest.mark.parametrize(
+    "runner", [{"name": "DirectRunner"}, {"options": {"direct_running_mode": "multi_processing"}, "workers": 2}]
+)
+def test_runners_that_are_refused(runner: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        pipeline_options(RunnerSettings(**runner), steps=5)

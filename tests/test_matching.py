@@ -11,6 +11,7 @@ from mining.matching import (
     best_candidates,
     greedy,
     greedy_reference,
+    iterate_bands,
     match,
     merge_runs,
     sort_candidates,
@@ -56,6 +57,16 @@ def test_bands_and_runs_never_change_the_pairs(forward, backward, band, parts, s
     once = list(match(whole, strategy, SIDE, SIDE))
     banded = list(match(split, strategy, SIDE, SIDE, band=band))
     assert pairs(once) == pairs(banded)
+
+
+def test_bands_have_about_the_size_that_is_asked_for():
+    """It bounds the memory of the matching, whatever the number of runs."""
+    for parts in (1, 3, 40):
+        runs = [candidates([(i, i, 1 - i / 1000) for i in range(part, 1000, parts)]) for part in range(parts)]
+        sizes = [len(block) for block in iterate_bands(runs, 100)]
+        assert sum(sizes) == 1000
+        assert 8 <= len(sizes) <= 12
+        assert max(sizes) <= 150
 
 
 @given(st.lists(edges, max_size=6))

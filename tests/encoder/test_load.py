@@ -114,6 +114,18 @@ def test_int8_is_symmetric_with_a_scale_for_each_row() -> None:
     assert stored.take(torch.tensor([2])).tolist() == stored.take(slice(2, 3)).tolist()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_tables_are_converted_alike_in_chunks_of_any_size(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = StoredTable(torch.arange(21.0).reshape(7, 3) - 9)
+    whole = table.converted(dtype)
+    monkeypatch.setattr("mining.encoder.stored._CHUNK_ROWS", 3)
+    parts = table.converted(dtype)
+    assert torch.equal(parts.values, whole.values)
+    if whole.scales is not None and parts.scales is not None:
+        assert torch.equal(parts.scales, whole.scales)
+        assert whole.scales.tolist() == (table.values.abs().amax(1) / 127).tolist()
+
+
 def test_vectors_too_long_for_float16_are_an_error(encoder: SentenceEncoder) -> None:
     with pytest.raises(UsageError, match="too long for float16"):
         StoredTable(torch.tensor([[70000.0]])).converted("float16")

@@ -33,6 +33,11 @@ def test_shards_workers_and_threads_never_show(clustered, run, finished, changes
     assert clustered.metrics["bucc"]["f1"] > finished.metrics["bucc"]["f1"] - 0.1
 
 
+def test_blocks_of_vectors_never_show(clustered, run, monkeypatch):
+    monkeypatch.setattr("pipelines.stages.assign._BLOCK", 7)
+    assert contents(run("blocks", **SETTINGS, shard__rows=100).folder) == contents(clustered.folder)
+
+
 def test_library_gives_the_same_pairs(run, task, tiny_model, several_groups):
     result = run(threshold="none", with_gold=False, shard__rows=60, **SETTINGS)
     sides = [[text for _, text in rows] for rows in (task.source_rows, task.target_rows)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import os
 import resource
 from collections.abc import Callable
@@ -14,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mining.errors import InputError
+from mining.matching import CANDIDATE
 from mining.search.clusters import Clusters
 from mining.threads import PARSING
 from pipelines.lists import FileList
 from pipelines.mine import MineResult, run_mine
 from pipelines.sharded import ShardedArray, ShardFiles, concatenated, open_array
 from pipelines.stages.clusters import open_clusters
+from pipelines.stages.match import _blocks
 from tests.conftest import write_task
 from tests.pipelines.conftest import config, contents
 
@@ -154,3 +157,11 @@ def test_shards_may_be_more_than_files_that_may_be_open(
     whole = mined("one", 1000)
     few_files(20)
     assert contents(mined("many", 4).folder) == contents(whole.folder)
+
+
+def test_matched_pairs_are_copied_in_bounded_blocks() -> None:
+    pairs = np.zeros(70_000, CANDIDATE)
+    pairs["source"] = np.arange(70_000)
+    blocks = list(_blocks(io.BytesIO(pairs.tobytes())))
+    assert [len(block) for block in blocks] == [65_536, 4_464]
+    assert np.array_equal(np.concatenate(blocks), pairs)

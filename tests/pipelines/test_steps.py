@@ -554,7 +554,7 @@ def test_costs_of_a_stage(stage, drive, tmp_path, monkeypatch):
 def test_report_of_a_stage(stage, tmp_path):
     engine_ = Engine(RunnerSettings(), Progress(quiet=True))
     steps = [step_in(tmp_path, name) for name in ("one", "two")]
-    costs = [{"seconds": 1.5, "cpu_seconds": 2.25, "peak_memory": 1 << 50, "worker": "w"}] * 2
+    costs = [{"seconds": 1.50006, "cpu_seconds": 2.25006, "peak_memory": 1 << 50, "worker": "w"}] * 2
     markers = [Marker("k", {"f": {"bytes": 5, "hash": ""}, "g": {"bytes": 7, "hash": ""}}, {}, cost) for cost in costs]
     engine_._record("label", steps, steps[:1], markers, 0.1234)
     assert engine_.report == [

@@ -181,6 +181,28 @@ def test_nearest_clusters_are_those_of_the_largest_products():
     assert np.array_equal(nearest_clusters(rows, clusters.centroids, 5), expected)
 
 
+@pytest.mark.parametrize("length", [1, 1000, 10**8])
+def test_directions_are_shortened_in_whole_numbers(length):
+    assert clustering._shortened(np.array([3, -4]) * length).tolist() == [600, -800]
+    assert clustering._shortened(np.zeros(2, np.int64)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "count", "groups"),
+    [
+        ([1, 1, 1, 1], 1, [[0, 1, 2, 3]]),
+        ([9, 1, 1, 1], 2, [[0], [1, 2, 3]]),
+        ([1, 1, 1, 9], 2, [[0, 1, 2], [3]]),
+        ([1, 1, 1, 1], 9, [[0], [1], [2], [3]]),
+    ],
+)
+def test_the_heaviest_group_is_cut_between_near_clusters(weights, count, groups):
+    centroids = np.array([[100, 0], [98, 20], [20, 98], [0, 100]], np.int8)
+    numbers = clustering._group(centroids, np.array(weights), count)
+    found = [np.flatnonzero(numbers == number).tolist() for number in range(len(groups))]
+    assert sorted(found) == groups
+
+
 @pytest.mark.parametrize("rows", [1, 3, 50])
 def test_equal_vectors_make_no_trouble(rows):
     vectors = np.repeat(unit_rows(1, 8, 1), rows, axis=0)
