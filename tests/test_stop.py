@@ -40,6 +40,26 @@ def test_stops_while_native_code_keeps_the_main_thread():
     assert ended(script, signal.SIGINT) == (130, said)
 
 
+def test_stops_before_it_is_watched():
+    script = """
+from mining.cli.begin import stop_at_ctrl_c
+stop_at_ctrl_c()
+print('ready', flush=True)
+while True:
+    pass
+"""
+    said = "\ninterrupted: run the same command again, what is finished is kept\n"
+    assert ended(script, signal.SIGINT) == (130, said)
+
+
+def test_nothing_is_imported_before_ctrl_c_is_heard():
+    script = (
+        "import sys, mining.cli.__main__; print(*sorted(name for name in sys.modules if name.startswith('mining')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["mining", "mining.cli", "mining.cli.__main__", "mining.cli.begin"]
+
+
 def test_a_termination_is_left_to_the_system():
     script = f"with stopped_by_ctrl_c():\n    print('ready', flush=True)\n    {BUSY}"
     assert ended(script, signal.SIGTERM) == (-signal.SIGTERM, "")

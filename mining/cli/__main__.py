@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from mining.cli.stop import shortage, stopped_by_ctrl_c
+from mining.cli.begin import stop_at_ctrl_c
 
 
 def main() -> None:
     """Run the program until it ends or is interrupted."""
+    stop_at_ctrl_c()
+    from mining.cli.stop import shortage, stopped_by_ctrl_c
+
     try:
         with stopped_by_ctrl_c():
             from mining.cli.app import main as run

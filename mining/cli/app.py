@@ -14,8 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from mining.cli import convert, demo, encode, evaluate, mine, plan, prepare, score, train
+from mining.cli.begin import INTERRUPTED, INTERRUPTED_CODE
 from mining.cli.say import LogFormatter, say, write_anything
-from mining.cli.stop import INTERRUPTED, INTERRUPTED_CODE, check_address_space, is_shortage, shortage
+from mining.cli.stop import check_address_space, is_shortage, shortage
 from mining.errors import BitextError
 from mining.shown import safe, safe_lines
 from mining.writing import reason

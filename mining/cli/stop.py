@@ -17,12 +17,10 @@ import signal
 import threading
 from collections.abc import Iterator
 
+from mining.cli.begin import INTERRUPTED, INTERRUPTED_CODE
 from mining.errors import RunError
 from mining.writing import remove_begun
 
-INTERRUPTED = "interrupted: run the same command again, what is finished is kept"
-#: The exit code that a shell gives for SIGINT.
-INTERRUPTED_CODE = 130
 SHORTAGE = "not enough memory or threads: raise the limits (ulimit -a), stop other programs, or use fewer --threads"
 #: What libraries say when they get no memory or no thread, in exceptions that are not made for it.
 _SHORT = (
@@ -57,13 +55,14 @@ def stopped_by_ctrl_c() -> Iterator[None]:
     except RuntimeError as error:
         raise MemoryError(str(error)) from None
     # C code of Python writes the number of a signal into the pipe, whatever runs; the handler has nothing to do.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+    # It comes last and goes first, so that no signal is lost between the two.
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
     finally:
-        signal.set_wakeup_fd(wakeup)
         signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+        signal.set_wakeup_fd(wakeup)
         os.write(writing, bytes([_END]))
         watcher.join()
         os.close(writing)
