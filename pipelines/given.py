@@ -19,7 +19,10 @@ from mining.errors import UsageError
 
 
 class Signature(NamedTuple):
-    """What tells without reading a file that it has not been written to: inode, bytes, and time of change (ns)."""
+    """What tells without reading a file that it has not been written to: inode, bytes, and time of change (ns).
+
+    That is the time of change of the inode (ctime): programs that copy set the time of writing back.
+    """
 
     inode: int
     size: int
@@ -32,7 +35,7 @@ def signature(path: str | Path) -> Signature | None:
         facts = os.stat(path)
     except OSError:
         return None
-    return Signature(facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    return Signature(facts.st_ino, facts.st_size, facts.st_ctime_ns)
 
 
 @dataclass(frozen=True)

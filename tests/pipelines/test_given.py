@@ -20,7 +20,7 @@ from mining.errors import BitextError, RunError, UsageError
 from mining.settings import read_yaml
 from pipelines.artefacts import Marker
 from pipelines.engine import Engine
-from pipelines.given import Given, GivenModel
+from pipelines.given import Given, GivenFile, GivenModel
 from pipelines.mine import _check_vectors, run_mine
 from pipelines.plan import Side
 from tests.conftest import Task, write_task
@@ -103,6 +103,16 @@ def test_input_that_changes_afterwards_is_said_and_the_manifest_has_the_hash_of_
     assert facts["inputs"]["source"] == [{"path": str(own.source), "hash": hashes[own.source]}]
     assert facts["gold"] == {"path": str(own.gold), "hash": hashes[own.gold]}
     assert facts["changed_since"] == [f"{own.source}: has changed"]
+
+
+def test_change_behind_an_old_time_of_writing_is_noticed(own: Task) -> None:
+    file = GivenFile.read(str(own.gold))
+    facts, text = own.gold.stat(), own.gold.read_bytes()
+    own.gold.write_bytes(text[:-2] + b"?\n")
+    os.utime(own.gold, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert file.change() == f"{own.gold}: has changed"
+    own.gold.write_bytes(text)
+    assert file.change() is None
 
 
 @pytest.mark.parametrize("stage", ["gold", "threshold", "metrics"])
