@@ -55,6 +55,13 @@ def test_tunes_by_default(folder: Path) -> None:
     assert "not_in_pairs" in result.stdout
 
 
+def test_examples_of_missed_pairs_stand_on_one_line(folder: Path) -> None:
+    (folder / "x.gold").write_text("s1\tt1\ns6\tt6\ns7\tt7\ns8\tt8\n")
+    result = run("--pairs", folder, "--gold", folder / "x.gold")
+    assert "s6 t6; s7 t7" in result.stdout
+    assert "\\n" not in result.stdout
+
+
 @pytest.mark.parametrize("name", ["pairs.parquet", "pairs.tsv", "."])
 def test_any_file_of_pairs_or_the_run_folder(folder: Path, name: str) -> None:
     result = run("--pairs", folder / name, "--gold", folder / "x.gold", "--json", folder / "m.json")

@@ -147,7 +147,7 @@ def _show_result(name: str, result: BuccResult) -> None:
     show_table(name, ["", "value", "of"], rows)
     if result.missed:
         missed = [
-            [reason, str(entry["count"]), "\n".join(" ".join(ids) for ids in entry["examples"][:2])]
+            [reason, str(entry["count"]), "; ".join(" ".join(ids) for ids in entry["examples"][:2])]
             for reason, entry in result.missed.items()
         ]
         show_table(f"{name}: missed gold pairs", ["reason", "pairs", "examples"], missed)
