@@ -107,4 +107,5 @@ def is_full(error: OSError) -> bool:
 def reason(error: OSError) -> str:
     """An error of the file system in words, with the file where it is known."""
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-    return f"{where}{error.strerror or (os.strerror(errno.ENOSPC) if is_full(error) else error)}"
+    # numpy and Arrow have words of their own for a full disk.
+    return f"{where}{os.strerror(error.errno or errno.ENOSPC) if is_full(error) else error.strerror or error}"

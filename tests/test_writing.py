@@ -122,5 +122,6 @@ def test_only_a_held_lock_means_another_process(number, ours, tmp_path, monkeypa
 
 def test_a_full_disk_in_words():
     assert reason(OSError(errno.ENOSPC, "No space left on device", "f")) == "f: No space left on device"
+    assert reason(OSError(errno.ENOSPC, "Error writing bytes to file", "f")) == "f: No space left on device"
     assert reason(OSError("2000 requested and 1016 written")) == "No space left on device"
     assert reason(OSError("another thing")) == "another thing"
