@@ -133,3 +133,12 @@ def test_a_folder_that_cannot_be_made_is_named(precious):
         make_run_folder(precious / "run")
     with pytest.raises(UsageError, match="the run folder cannot be written: File exists; choose another output"):
         make_run_folder(precious)
+
+
+def test_a_lock_that_may_not_be_made_is_told_as_what_it_is(tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(UsageError, match="the run folder cannot be written: Permission denied; choose another output"):
+        make_run_folder(tmp_path / "run")
