@@ -5,6 +5,7 @@ A result is of the bytes whose hashes are here: steps have them in their keys an
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -82,12 +83,10 @@ class GivenModel:
         """What has become of it, None if it is still the model that encoders call `name`."""
         if self._signatures() == self._before:
             return None
-        try:
+        with contextlib.suppress(UsageError, OSError):
             # The name is this hash and the options of loading.
             if name.startswith(folder_hash(self.folder)):
                 return None
-        except (UsageError, OSError):
-            pass
         return f"{self.folder}: the model has changed"
 
 

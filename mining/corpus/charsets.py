@@ -15,8 +15,6 @@ def text_encoding(name: str) -> str | None:
     ``idna`` or ``unicode_escape``, which encode something else.
     """
     try:
-        if _ASCII.decode(name) == _ASCII.decode("ascii"):
-            return codecs.lookup(name).name
+        return codecs.lookup(name).name if _ASCII.decode(name) == _ASCII.decode("ascii") else None
     except (LookupError, ValueError):
-        pass
-    return None
+        return None
