@@ -1,4 +1,5 @@
-"""Packaging of the bitext miner; settings of the tools are in pyproject.toml, exact versions in requirements.lock."""
+"""Packaging of the bitext miner; settings of the tools are in pyproject.toml, exact versions in
+requirements.lock."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from setuptools import find_packages, setup
 
 README = Path(__file__).parent / "README.md"
 
-# Beam's own upper limits are repeated here, so that a resolver that starts from numpy or pyarrow finds them at once.
+# Beam's own upper limits are repeated here, so that a resolver that starts from numpy or pyarrow
+# finds them at once.
 REQUIREMENTS = [
     "apache-beam>=2.69,<3",
     "defusedxml>=0.7.1",
@@ -78,7 +80,7 @@ setup(
     install_requires=REQUIREMENTS,
     extras_require={"cpu": CPU, "gpu": GPU, "dask": DASK, "demo": DEMO, "train": TRAIN}
     | {"language-id": LANGUAGE_ID, "released": RELEASED, "peers": PEERS, "test": TEST, "dev": DEV},
-    entry_points={"console_scripts": ["bitext = mining.cli.__main__:main"]},
+    entry_points={"console_scripts": ["bitext = pipelines.cli.__main__:main"]},
     classifiers=[
         "Intended Audience :: Science/Research",
         "Operating System :: POSIX :: Linux",

@@ -2,11 +2,13 @@
 
     python benchmarks/approximate.py --work runs/approximate --rows 1000000
 
-mines the corpora with ``--method clusters``. An exact search of a million against a million takes an hour, so its time
-is that of a part of it (all three kinds: ours in bfloat16 and in float32, two searches of FAISS's flat index), measured
-in this process and multiplied by the number of pairs. Its quality is that of sampled source rows, for which everything
-is exact: their neighbours among all target rows, and the neighbours of those among all source rows. Both searches then
-choose each sampled row's best target by the ratio margin, and F1 at the best threshold is compared on the same rows.
+mines the corpora with ``--method clusters``. An exact search of a million against a million takes
+an hour, so its time is that of a part of it (all three kinds: ours in bfloat16 and in float32, two
+searches of FAISS's flat index), measured in this process and multiplied by the number of pairs. Its
+quality is that of sampled source rows, for which everything is exact: their neighbours among all
+target rows, and the neighbours of those among all source rows. Both searches then choose each
+sampled row's best target by the ratio margin, and F1 at the best threshold is compared on the same
+rows.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ K = 4
 
 
 class Side:
-    """What a finished run knows of one side: ids, unit rows (n, d) and the neighbour lists of the join."""
+    """What a finished run knows of one side: ids, unit rows (n, d) and the neighbour lists of the
+    join."""
 
     def __init__(self, job: Job, name: str) -> None:
         work = job.folder / "work"
@@ -79,7 +82,8 @@ def exact_seconds(source: np.ndarray, target: np.ndarray, part: int) -> dict[str
 
 
 def choice(rows: Neighbours, own: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Best target and its ratio margin for each row; `other` (n, k) are the means of the neighbours."""
+    """Best target and its ratio margin for each row; `other` (n, k) are the means of the
+    neighbours."""
     scores = np.where(rows.ids >= 0, margin_scores(rows.cosines, own[:, None], other), -np.inf)
     best = scores.argmax(1)[:, None]
     return np.take_along_axis(rows.ids, best, 1)[:, 0], np.take_along_axis(scores, best, 1)[:, 0]

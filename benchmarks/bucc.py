@@ -1,9 +1,10 @@
-"""F1 of every margin and strategy on a BUCC task, as a Markdown table, with recall by gold domain for the best.
+"""F1 of every margin and strategy on a BUCC task, as a Markdown table, with recall by gold domain
+for the best.
 
     python benchmarks/bucc.py --model model-en-de --output runs/bucc-de-en
 
-reads ``$BITEXT_DATA/bucc/de-en.training.*`` (default ``../shared/data``). All twelve runs share one folder, so that
-everything up to the search is done once.
+reads ``$BITEXT_DATA/bucc/de-en.training.*`` (default ``../shared/data``). All twelve runs share one
+folder, so that everything up to the search is done once.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import itertools
 import os
 from pathlib import Path
 
-from mining.config import MineConfig
+from mining.config.base import validate
+from mining.config.mine import MineConfig
 from mining.evaluation import cross_validate, read_gold
 from mining.margin import MARGINS
 from mining.matching import STRATEGIES
 from mining.pairs import read_parquet
-from mining.settings import validate
 from pipelines.mine import MineResult, run_mine
 
 
@@ -41,7 +42,8 @@ def run(arguments: argparse.Namespace, margin: str, strategy: str) -> MineResult
 
 
 def held_out_f1(result: MineResult, gold: Path) -> float:
-    """Mean F1 of five held-out folds of the gold, each with the threshold tuned on the other four."""
+    """Mean F1 of five held-out folds of the gold, each with the threshold tuned on the other
+    four."""
     pairs = read_parquet(result.folder / "work/emit/matched.parquet", ["score", "source_id", "target_id"])
     return cross_validate(pairs, read_gold(gold), result.folder / "dropped.parquet", 5).f1
 

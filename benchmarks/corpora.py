@@ -1,7 +1,9 @@
-"""Large corpora of real sentences: two files of distinct sentences, line `i` of one translating line `i` of the other.
+"""Large corpora of real sentences: two files of distinct sentences, line `i` of one translating
+line `i` of the other.
 
-They are made from ``$BITEXT_DATA/bitext`` (default ``../shared/data/bitext``), English against the other languages in
-turn, and kept in a folder of the caller. A smaller corpus is the beginning of a larger one.
+They are made from ``$BITEXT_DATA/bitext`` (default ``../shared/data/bitext``), English against the
+other languages in turn, and kept in a folder of the caller. A smaller corpus is the beginning of a
+larger one.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def bitext_folder() -> Path:
 
 
 def sentence_pairs(language: str) -> Iterator[tuple[str, str]]:
-    """English and other sentence of each usable pair, words and phrases of dictionaries left out."""
+    """English and other sentence of each usable pair, words and phrases of dictionaries left
+    out."""
     for row in read_rows(bitext_spec(bitext_folder() / f"en-{language}.tsv.xz")):
         if row.reason is None and not is_phrase(row.extra[0]):
             yield row.texts[0], row.texts[1]
@@ -48,7 +51,8 @@ def distinct_pairs(languages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def write_corpora(folder: Path, rows: int, languages: tuple[str, ...] = LANGUAGES) -> Path:
-    """The folder of corpora of `rows` sentences a side (`SOURCE`, `TARGET`: id, text) and their gold pairs.
+    """The folder of corpora of `rows` sentences a side (`SOURCE`, `TARGET`: id, text) and their
+    gold pairs.
 
     What is there already is used. Raises SystemExit when the bitexts hold fewer pairs.
     """

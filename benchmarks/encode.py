@@ -1,10 +1,12 @@
-"""From raw text to unit vectors: word by word against the plain way, two other libraries and the bare look-up.
+"""From raw text to unit vectors: word by word against the plain way, two other libraries and the
+bare look-up.
 
     BITEXT_DATA=../shared/data python benchmarks/encode.py
 
-All hold the same table of random vectors for the pieces of a vocabulary learnt beforehand. Every step counts, from a
-list of Python strings to an array of vectors of length one. The bounds are `embedding_bag` over pieces already known.
-Medians of repeats taken in turn in one process; sentences a second, and processor time a sentence.
+All hold the same table of random vectors for the pieces of a vocabulary learnt beforehand. Every
+step counts, from a list of Python strings to an array of vectors of length one. The bounds are
+`embedding_bag` over pieces already known. Medians of repeats taken in turn in one process;
+sentences a second, and processor time a sentence.
 """
 
 from __future__ import annotations
@@ -124,7 +126,8 @@ class Measured:
         self.work: dict[str, list[float]] = {}
 
     def run(self, name: str, encode: Callable[[Any], Any], texts: Any, *, cold: bool = False) -> None:
-        """One repeat, after the garbage of the last is gone and, unless `cold`, after a repeat without a clock."""
+        """One repeat, after the garbage of the last is gone and, unless `cold`, after a repeat
+        without a clock."""
         if not cold:
             encode(texts)
         gc.collect()

@@ -4,10 +4,11 @@
     python benchmarks/gpu.py --device cuda:all --seconds 240
     python benchmarks/gpu.py --device cpu --rows small    (tries the script where there is no GPU)
 
-prints, each line as soon as it is known: the device and its peak (that of a big half-precision product measured here,
-and that of the data sheet); sentences a second of the encoder with the shipped model; whether the search on the device
-finds the same lists, to the byte, as on the CPU; and the throughput of the search over tiles as a share of the peak. A
-part is begun only while the time that is left holds it.
+prints, each line as soon as it is known: the device and its peak (that of a big half-precision
+product measured here, and that of the data sheet); sentences a second of the encoder with the
+shipped model; whether the search on the device finds the same lists, to the byte, as on the CPU;
+and the throughput of the search over tiles as a share of the peak. A part is begun only while the
+time that is left holds it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from mining.encoder import load_encoder
 from mining.search import TileProposer, TorchProposer, from_stored, nearest_neighbours
 
 DIM, K = 300, 4
-#: Dense float16 products with sums in float32, TFLOP/s of the data sheets, without sparsity; the first name that is
-#: part of the device's counts.
+#: Dense float16 products with sums in float32, TFLOP/s of the data sheets, without sparsity; the
+#: first name that is part of the device's counts.
 DATA_SHEET = {
     "H200": 989.0,
     "H100 PCIe": 756.0,
@@ -128,7 +129,8 @@ def made_up(count: int, chance: np.random.Generator) -> list[str]:
 
 
 def sentences(count: int, chance: np.random.Generator) -> tuple[str, list[str]]:
-    """What they are, and English sentences of ``$BITEXT_DATA`` where it is set, else made-up ones."""
+    """What they are, and English sentences of ``$BITEXT_DATA`` where it is set, else made-up
+    ones."""
     paths = sorted(Path(os.environ.get("BITEXT_DATA", "no such folder"), "bitext").glob("en-*.tsv.xz"))
     texts: dict[str, None] = {}
     for path in paths:
@@ -167,7 +169,8 @@ def unit_rows(rows: int, device: torch.device, seed: int) -> np.ndarray:
 
 
 def equality(names: str, devices: list[torch.device], sides: tuple[int, int]) -> None:
-    """Lists of the device and of the CPU, byte by byte, with equal and nearly equal vectors among them."""
+    """Lists of the device and of the CPU, byte by byte, with equal and nearly equal vectors among
+    them."""
     source, target = unit_rows(sides[0], devices[0], 2), unit_rows(sides[1], devices[0], 3)
     target[: len(source) // 2] = source[: len(source) // 2]
     target[-200:] = target[0]
@@ -183,7 +186,8 @@ def equality(names: str, devices: list[torch.device], sides: tuple[int, int]) ->
 
 
 def search(names: str, devices: list[torch.device], sides: tuple[int, int], best: float) -> float:
-    """Throughput of the pass over tiles, and the whole search with its certification; returns seconds."""
+    """Throughput of the pass over tiles, and the whole search with its certification; returns
+    seconds."""
     source, target = unit_rows(sides[0], devices[0], 4), unit_rows(sides[1], devices[0], 5)
     propose = TorchProposer(names)
     for device in devices:

@@ -1,4 +1,5 @@
-"""Whole mining jobs as a user starts them: one process each, their cost by stage from ``report.json``."""
+"""Whole mining jobs as a user starts them: one process each, their cost by stage from
+``report.json``."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ STARTING = "start, end"
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of one job; seconds are those of the driver's clock, `memory` and `disk` are bytes."""
+    """One stage of one job; seconds are those of the driver's clock, `memory` and `disk` are
+    bytes."""
 
     name: str
     seconds: float
@@ -39,7 +41,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Job:
-    """A finished job: wall seconds from the start of the process to its end, CPU seconds of the process, its stages."""
+    """A finished job: wall seconds from the start of the process to its end, CPU seconds of the
+    process, its stages."""
 
     seconds: float
     cpu: float
@@ -53,9 +56,10 @@ class Job:
 
 
 def mine(corpora: Path, output: Path, options: list[str]) -> Job:
-    """Run ``bitext mine`` on corpora of `write_corpora`, from nothing; raises CalledProcessError when it fails."""
+    """Run ``bitext mine`` on corpora of `write_corpora`, from nothing; raises CalledProcessError
+    when it fails."""
     shutil.rmtree(output, ignore_errors=True)
-    command = [sys.executable, "-m", "mining.cli", "mine", "--columns", "id,text", "--quiet"]
+    command = [sys.executable, "-m", "pipelines.cli", "mine", "--columns", "id,text", "--quiet"]
     command += ["--source", str(corpora / SOURCE), "--target", str(corpora / TARGET), "--output", str(output), *options]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()

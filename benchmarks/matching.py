@@ -1,10 +1,12 @@
-"""Margin scores and greedy matching, compiled, against the plain renderings with numpy and Python, in one process.
+"""Margin scores and greedy matching, compiled, against the plain renderings with numpy and Python,
+in one process.
 
     python benchmarks/matching.py --rows 2500000 --k 4 --candidates 10000000
 
-scores the neighbour lists of `rows` rows of each side, then matches that many candidates (the best of each source and
-of each target, in runs of 250,000 rows as the pipeline writes them), and prints medians, rates and ratios. Both
-renderings give the same bytes. The plain greedy choice is timed once: it takes many times as long.
+scores the neighbour lists of `rows` rows of each side, then matches that many candidates (the best
+of each source and of each target, in runs of 250,000 rows as the pipeline writes them), and prints
+medians, rates and ratios. Both renderings give the same bytes. The plain greedy choice is timed
+once: it takes many times as long.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ RUN_ROWS = 250_000
 
 
 def neighbour_lists(rows: int, k: int, chance: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Made-up lists of `rows` rows: ids (n, k), cosines (n, k) float32, own means (n,) and other means (n, k)."""
+    """Made-up lists of `rows` rows: ids (n, k), cosines (n, k) float32, own means (n,) and other
+    means (n, k)."""
     cosines = np.sort(chance.uniform(0.3, 0.95, (rows, k)).astype(np.float32))[:, ::-1].copy()
     return (
         chance.integers(0, rows, (rows, k)),
@@ -44,7 +47,8 @@ def plain_scores(ids: np.ndarray, cosines: np.ndarray, own: np.ndarray, other: n
 
 
 def candidate_runs(count: int, chance: np.random.Generator) -> list[np.ndarray]:
-    """Sorted runs of `count` candidates, half of each direction; about half the pairs are the best of both ends."""
+    """Sorted runs of `count` candidates, half of each direction; about half the pairs are the best
+    of both ends."""
     rows = count // 2
     partner = chance.permutation(rows)
     back = np.argsort(partner)

@@ -1,11 +1,13 @@
-"""The whole job, text in, pairs out: the time, the share of each stage, and the same job written plainly.
+"""The whole job, text in, pairs out: the time, the share of each stage, and the same job written
+plainly.
 
     python benchmarks/mine.py --work runs/mine
 
-mines 400,000 against 400,000 distinct real sentences (English, and seven other languages) with the model that ships
-with the package, each time in a process of its own and from nothing, and in turn by `plain_mining.py`: sentencepiece,
-`embedding_bag`, a FAISS inverted file in each direction, a loop over the candidates. Prints medians, the share of each
-stage, F1 against the known translations, and the ratio of the two.
+mines 400,000 against 400,000 distinct real sentences (English, and seven other languages) with the
+model that ships with the package, each time in a process of its own and from nothing, and in turn
+by `plain_mining.py`: sentencepiece, `embedding_bag`, a FAISS inverted file in each direction, a
+loop over the candidates. Prints medians, the share of each stage, F1 against the known
+translations, and the ratio of the two.
 """
 
 from __future__ import annotations

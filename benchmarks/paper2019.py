@@ -3,10 +3,10 @@
     python benchmarks/paper2019.py --output runs/paper2019
     python benchmarks/paper2019.py --output runs/paper2019 --only sp,word,trigram
 
-trains every row of `paper2019_rows.py` on ``$BITEXT_DATA/bitext/en-de.tsv.xz`` (default ``../shared/data``), all on the
-same number of pairs seen, measures it, and prints ``table.md``. Killed, the same command goes on: a finished row is in
-``rows/NAME.json`` and is not trained again, an unfinished one is taken up from its checkpoint. A folder keeps to the
-settings it was begun with.
+trains every row of `paper2019_rows.py` on ``$BITEXT_DATA/bitext/en-de.tsv.xz`` (default
+``../shared/data``), all on the same number of pairs seen, measures it, and prints ``table.md``.
+Killed, the same command goes on: a finished row is in ``rows/NAME.json`` and is not trained again,
+an unfinished one is taken up from its checkpoint. A folder keeps to the settings it was begun with.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from paper2019_rows import ROWS, Row
 from paper2019_table import write_table
 from report import Model, measure_sts, measure_tatoeba, say, shortened
 
-from mining.cli.evaluate.output import write_json
 from mining.corpus import CorpusSpec
 from mining.devices import keep_freed_memory
 from mining.encoder.model_folder import replace_file
 from mining.errors import BitextError, UsageError
 from mining.evaluation.mining_f1 import MiningTask, read_mining_task, task_f1
 from mining.training import Progress, TrainConfig, train
+from pipelines.cli.evaluate.output import write_json
 
 MARGINS = ("ratio", "absolute")
 SPEED_SENTENCES, SPEED_TRIES, SLOW_SENTENCES = 20_000, 3, 1000
@@ -62,7 +62,8 @@ class Monitor:
 
 
 def train_row(row: Row, data: Data, output: Path, threads: int) -> dict[str, Any]:
-    """Train a row in its model folder, if that is not done; what is known of the training, its speed among it."""
+    """Train a row in its model folder, if that is not done; what is known of the training, its
+    speed among it."""
     known = output / "trained" / f"{row.name}.json"
     if known.is_file():
         return dict(json.loads(known.read_text("utf-8")))
@@ -94,7 +95,8 @@ def read_task(data: Path, quick: bool) -> MiningTask:
 
 
 def encoding_speed(model: Model, texts: list[str], threads: int) -> float:
-    """English sentences encoded a second, tokenisation included; the best of some tries, for a slow encoder one."""
+    """English sentences encoded a second, tokenisation included; the best of some tries, for a slow
+    encoder one."""
     encoder, best = model.encoder("en"), 0.0
     encoder.encode(texts[:100], threads)
     started = time.perf_counter()

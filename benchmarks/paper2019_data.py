@@ -15,7 +15,8 @@ MIN_TOKENS = 3
 
 
 class Data:
-    """Prepared folders of sentences (all, or the few of the BLSTM) and phrases, for each choice of units."""
+    """Prepared folders of sentences (all, or the few of the BLSTM) and phrases, for each choice of
+    units."""
 
     def __init__(self, bitext: Path, folder: Path, settings: dict[str, Any], threads: int) -> None:
         """`settings`: pairs, epochs or mpairs (millions of pairs seen), small_pairs."""

@@ -1,12 +1,13 @@
-"""What `paper2019.py` compares: each row a training, its data, and the published figures for the same comparison."""
+"""What `paper2019.py` compares: each row a training, its data, and the published figures for the
+same comparison."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-#: Wieting et al. 2019, section 3.1, as its code ran: duplicates of the translation were legal negatives, the learning
-#: rate was constant, and the result of the dropout was thrown away.
+#: Wieting et al. 2019, section 3.1, as its code ran: duplicates of the translation were legal
+#: negatives, the learning rate was constant, and the result of the dropout was thrown away.
 RECIPE: dict[str, Any] = {
     "objective": "margin",
     "batch": 128,
@@ -20,7 +21,8 @@ RECIPE: dict[str, Any] = {
     "mask_duplicates": False,
     "seed": 1,
 }
-#: Elgohary and Carpuat 2016: random negatives, squared Euclidean distance; margin and negatives among those they tried.
+#: Elgohary and Carpuat 2016: random negatives, squared Euclidean distance; margin and negatives
+#: among those they tried.
 J_BI: dict[str, Any] = {"objective": "j_bi", "delta": 1.0, "negatives": 10, "negative_choice": "random"}
 
 DataName = Literal["sentences", "small", "phrases"]

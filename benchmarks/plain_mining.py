@@ -1,7 +1,8 @@
-"""Mining as one writes it with sentencepiece, torch and FAISS: lists of strings, two indexes, a loop over candidates.
+"""Mining as one writes it with sentencepiece, torch and FAISS: lists of strings, two indexes, a
+loop over candidates.
 
-The same model, neighbours, margin and matching as `bitext mine`, with an inverted file in each direction. It neither
-removes duplicates nor restarts, and holds everything in memory.
+The same model, neighbours, margin and matching as `bitext mine`, with an inverted file in each
+direction. It neither removes duplicates nor restarts, and holds everything in memory.
 """
 
 from __future__ import annotations

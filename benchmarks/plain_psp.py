@@ -1,8 +1,10 @@
-"""The published training of P-SP in plain torch, to compare speed and loss with; nothing else uses it.
+"""The published training of P-SP in plain torch, to compare speed and loss with; nothing else uses
+it.
 
-Averages of `torch.nn.Embedding` over padded mini-batches; the hardest negative of each sentence found one sentence at a
-time; each mini-batch encoded again with its negatives, cosines, hinge, dense `torch.optim.Adam`. As in the published
-code only the own translation is excluded from the negatives, and gradients are not clipped (its clipping never worked).
+Averages of `torch.nn.Embedding` over padded mini-batches; the hardest negative of each sentence
+found one sentence at a time; each mini-batch encoded again with its negatives, cosines, hinge,
+dense `torch.optim.Adam`. As in the published code only the own translation is excluded from the
+negatives, and gradients are not clipped (its clipping never worked).
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class PlainPsp:
     """The model and its optimiser."""
 
     def __init__(self, table: Tensor, learning_rate: float, delta: float, *, rows_only: bool = False) -> None:
-        """`table` (pieces, dim) is copied. `rows_only`: `torch.optim.SparseAdam` instead of Adam on all rows."""
+        """`table` (pieces, dim) is copied. `rows_only`: `torch.optim.SparseAdam` instead of Adam on
+        all rows."""
         self.embedding = torch.nn.Embedding(len(table), table.shape[1], sparse=rows_only)
         with torch.no_grad():
             self.embedding.weight.copy_(table)
@@ -78,7 +81,8 @@ class PlainPsp:
 
 
 def _hardest(queries: Tensor, others: Tensor) -> list[int]:
-    """For each row of `queries` the most similar row of `others` but the one of the same number; all of length one."""
+    """For each row of `queries` the most similar row of `others` but the one of the same number;
+    all of length one."""
     found = []
     for i in range(len(queries)):
         cosines = others @ queries[i]

@@ -1,11 +1,12 @@
-"""Everything that is reported of a model, as JSON; and tables that compare several models with published figures.
+"""Everything that is reported of a model, as JSON; and tables that compare several models with
+published figures.
 
     python benchmarks/report.py --model model-en-de --output reports/en-de.json
     python benchmarks/report.py --tables reports/en-de.json reports/shipped.json > docs/models.md
 
-reads ``$BITEXT_DATA`` (default ``../shared/data``): mining on ``bucc/XX-en.training.*`` by every margin, the threshold
-tuned on all gold and over five folds; Tatoeba in both directions; STS. A model that names its languages is measured on
-these only.
+reads ``$BITEXT_DATA`` (default ``../shared/data``): mining on ``bucc/XX-en.training.*`` by every
+margin, the threshold tuned on all gold and over five folds; Tatoeba in both directions; STS. A
+model that names its languages is measured on these only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from typing import Any
 
 from report_tables import write_tables
 
-from mining.cli.evaluate.output import write_json
 from mining.corpus import CorpusSpec
 from mining.encoder import Encoder, load_encoder
 from mining.encoder.shipped import shipped_model
@@ -31,6 +31,7 @@ from mining.evaluation.sts import find_sts, read_sts, set_name, sts_correlations
 from mining.evaluation.tatoeba import tatoeba_error
 from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
 from mining.margin import MARGINS
+from pipelines.cli.evaluate.output import write_json
 
 #: Languages as the names of the Tatoeba files have them.
 TATOEBA_CODES = {"ara": "ar", "cmn": "zh", "deu": "de", "fra": "fr", "rus": "ru", "spa": "es", "tur": "tr"}
@@ -48,7 +49,8 @@ class Model:
         self._encoders: dict[str, Encoder] = {}
 
     def encoder(self, language: str) -> Encoder:
-        """The encoder for a language: the same for all, unless the model keeps the languages apart."""
+        """The encoder for a language: the same for all, unless the model keeps the languages
+        apart."""
         options = {**self.options, "language": language} if self.apart else self.options
         key = language if self.apart else ""
         if key not in self._encoders:
@@ -78,7 +80,8 @@ def bucc_task(data: Path, language: str) -> MiningTask:
 
 
 def measure_mining(model: Model, data: Path, threads: int) -> dict[str, Any]:
-    """By language and margin: precision, recall, F1, threshold, held-out F1 and recall of each gold domain."""
+    """By language and margin: precision, recall, F1, threshold, held-out F1 and recall of each gold
+    domain."""
     report: dict[str, Any] = {}
     for language in bucc_languages(data):
         if not model.knows(language, "en"):
@@ -122,7 +125,8 @@ def sts_languages(name: str) -> tuple[str, str]:
 
 
 def measure_sts(model: Model, data: Path, threads: int) -> dict[str, Any]:
-    """Correlations by data set and group; of a model that keeps its languages apart, only those of English."""
+    """Correlations by data set and group; of a model that keeps its languages apart, only those of
+    English."""
 
     def known(languages: tuple[str, str]) -> bool:
         return languages == ("en", "en") if model.apart else model.knows(*languages)

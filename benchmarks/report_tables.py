@@ -1,4 +1,5 @@
-"""Markdown tables of the reports that `report.py` writes, with the published figures of ``published.json`` beside."""
+"""Markdown tables of the reports that `report.py` writes, with the published figures of
+``published.json`` beside."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""Exact search in both directions against two one-direction searches of FAISS's flat index, in turn in one process.
+"""Exact search in both directions against two one-direction searches of FAISS's flat index, in turn
+in one process.
 
-    python benchmarks/search.py --source 20000 --target 40000 --dim 300
-    python benchmarks/search.py --real SOURCE.npy TARGET.npy      (stored float16 vectors of real sentences)
+    python benchmarks/search.py --source 20000 --target 40000 --dim 300 python benchmarks/search.py
+    --real SOURCE.npy TARGET.npy      (stored float16 vectors of real sentences)
 
-prints the median seconds of each and their ratio, for the product in float32 and, where the processor has instructions
-for it, in bfloat16. All find the same neighbours; ours are also recomputed and certified. Then where the time goes: the
-bare product in the same tiles, what the top k of rows and columns adds to it, and the certification.
+prints the median seconds of each and their ratio, for the product in float32 and, where the
+processor has instructions for it, in bfloat16. All find the same neighbours; ours are also
+recomputed and certified. Then where the time goes: the bare product in the same tiles, what the top
+k of rows and columns adds to it, and the certification.
 """
 
 from __future__ import annotations
@@ -112,7 +114,8 @@ def machine() -> str:
 def comparison(
     source: np.ndarray, target: np.ndarray, found: tuple[Neighbours, Neighbours], flat: list[np.ndarray]
 ) -> str:
-    """How our lists compare with those of FAISS, whose products round: ties and near ties stand in any order there."""
+    """How our lists compare with those of FAISS, whose products round: ties and near ties stand in
+    any order there."""
     equal, nearer, entries = 0, 0, 0
     for queries, base, ours, theirs in ((source, target, found[0], flat[0]), (target, source, found[1], flat[1])):
         rows = np.repeat(np.arange(len(queries)), theirs.shape[1])

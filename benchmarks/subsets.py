@@ -29,7 +29,8 @@ def bitext_spec(path: str | Path) -> BitextSpec:
 
 
 def write_subset(spec: BitextSpec, path: Path, pairs: int, keep: Callable[[str], bool]) -> int:
-    """Write at most `pairs` pairs whose domain satisfies `keep`, in the order of the bitext; returns how many."""
+    """Write at most `pairs` pairs whose domain satisfies `keep`, in the order of the bitext;
+    returns how many."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".tmp")
     written = 0

@@ -1,16 +1,19 @@
-"""Our training against the published algorithm in plain torch (`plain_psp.py`), in turn in one process.
+"""Our training against the published algorithm in plain torch (`plain_psp.py`), in turn in one
+process.
 
     python benchmarks/training.py --pairs 200000 --seconds 240
 
-prepares the pairs once (20,000 pieces, 300 dimensions) and trains both from the same table on the same mini-batches of
-128 with the margin loss: first as the mega-batch grows from one mini-batch, one more every 150 of them, then at its
-full size of 60, where most of a long training is spent. Prints pairs per second of both, medians over the turns; how
-far the losses lie apart; and the speed of the softmax objective with batches of 1,024.
+prepares the pairs once (20,000 pieces, 300 dimensions) and trains both from the same table on the
+same mini-batches of 128 with the margin loss: first as the mega-batch grows from one mini-batch,
+one more every 150 of them, then at its full size of 60, where most of a long training is spent.
+Prints pairs per second of both, medians over the turns; how far the losses lie apart; and the speed
+of the softmax objective with batches of 1,024.
 
-Two things keep the curves from being equal to the last bit: sums in another order, and Adam. Published: Adam on all
-rows, so that a row moves on for some steps after its last gradient. Ours: Adam on the rows of the step, the others
-rest; at the same learning rate its loss falls a little later. A third training, plain with `torch.optim.SparseAdam`,
-tells these apart: it has our Adam and everything else from the plain one.
+Two things keep the curves from being equal to the last bit: sums in another order, and Adam.
+Published: Adam on all rows, so that a row moves on for some steps after its last gradient. Ours:
+Adam on the rows of the step, the others rest; at the same learning rate its loss falls a little
+later. A third training, plain with `torch.optim.SparseAdam`, tells these apart: it has our Adam and
+everything else from the plain one.
 """
 
 from __future__ import annotations
@@ -33,10 +36,10 @@ import torch
 from plain_psp import Minibatch, PlainPsp
 from subsets import bitext_spec, is_sentence, write_subset
 
+from mining.config.train import TrainConfig
 from mining.devices import keep_freed_memory, torch_threads
 from mining.errors import BitextError
 from mining.training.adam import Adam
-from mining.training.config import TrainConfig
 from mining.training.data import DataConfig, PreparedPairs, prepare
 from mining.training.megabatch import MegaBatchSchedule
 from mining.training.objectives import build_objective
@@ -126,7 +129,8 @@ def mega_batches(pairs: PreparedPairs, config: TrainConfig) -> Iterator[np.ndarr
     sampler, schedule = Sampler(pairs, config.seed), MegaBatchSchedule(config.mega_batch, config.anneal)
     epoch = 0
     while True:
-        # The last, short mini-batch is left out: alone in a mega-batch it would have few or no negatives.
+        # The last, short mini-batch is left out: alone in a mega-batch it would have few or no
+        # negatives.
         order = sampler.epoch(epoch)[: len(pairs) // config.batch * config.batch]
         while taken := schedule.refill(len(order) // config.batch):
             yield order[taken.start * config.batch : taken.stop * config.batch]
@@ -135,9 +139,11 @@ def mega_batches(pairs: PreparedPairs, config: TrainConfig) -> Iterator[np.ndarr
 
 
 def alternate(trials: list[Trial], rows: Iterator[np.ndarray], steps: int, seconds: float) -> None:
-    """Let all trials train on the same mega-batches, `steps` mini-batches or more a turn, until the time is over.
+    """Let all trials train on the same mega-batches, `steps` mini-batches or more a turn, until the
+    time is over.
 
-    Each turn begins with another trial. The first turn warms up and its speed is not counted, if there is a second.
+    Each turn begins with another trial. The first turn warms up and its speed is not counted, if
+    there is a second.
     """
     started, turn = time.monotonic(), 0
     while turn < 2 or time.monotonic() - started < seconds:
@@ -242,7 +248,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(describe_machine())
         pairs = prepared_pairs(arguments, Path(name))
         lengths = [float(pieces.lengths.mean()) for pieces in (pairs.source[0], pairs.target[0])]
-        vocabulary = pairs.units[0].size
+        vocabulary = pairs.tokenizers[0].size
         print(
             f"{len(pairs)} pairs of {lengths[0]:.1f} and {lengths[1]:.1f} pieces; {vocabulary} pieces, 300 dimensions"
         )

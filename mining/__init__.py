@@ -1,6 +1,7 @@
 """Bitext mining as a library: arrays and Arrow in, arrays and Arrow out, no engine.
 
-`mine` finds the translations between two lists of sentences; `load_encoder` opens the model that it needs.
+`mine` finds the translations between two lists of sentences; `load_encoder` opens the model that it
+needs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the heavy parts when they are first used, so that ``bitext --help`` answers at once."""
+    """Import the heavy parts when they are first used, so that ``bitext --help`` answers at
+    once."""
     if name == "mine":
         from mining.api import mine
 

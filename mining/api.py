@@ -54,8 +54,8 @@ def _strings(values: Texts, name: str) -> list[str]:
 class Side(NamedTuple):
     """One side: `rows` are its distinct, non-blank texts in order of first occurrence.
 
-    `ids` (n,) are those of all texts that were given, and `row` (n,) int64 is the number of the row that stands for
-    each, -1 for a blank one.
+    `ids` (n,) are those of all texts that were given, and `row` (n,) int64 is the number of the row
+    that stands for each, -1 for a blank one.
     """
 
     rows: Rows
@@ -64,7 +64,8 @@ class Side(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """Two sides and their neighbours: `forward` (rows, k) of the source in the target, `backward` the reverse.
+    """Two sides and their neighbours: `forward` (rows, k) of the source in the target, `backward`
+    the reverse.
 
     `source_valid` and `target_valid` (rows,) bool tell the rows that could be encoded.
     """
@@ -78,7 +79,8 @@ class Searched(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """The texts of the rows of a side as they were given, lone surrogates and all, and their places in the argument."""
+    """The texts of the rows of a side as they were given, lone surrogates and all, and their places
+    in the argument."""
 
     texts: list[str]
     places: list[int]
@@ -160,18 +162,20 @@ def mine(
 ) -> pa.Table:
     """Mine the translations between two lists (or Arrow arrays) of sentences.
 
-    Blank texts are left out, equal ones are mined once (`source_occurrences`, `target_occurrences` count them), `k`
-    nearest neighbours are taken in both directions, scored by `margin` (``ratio``, ``distance`` or ``absolute``) and
-    matched by `strategy` (``forward``, ``backward``, ``intersection`` or ``max``). `method` is the search: ``exact``,
-    by `propose`; ``clusters``, their number None by rows and each row in its `nearest` ones; or ``auto``, which goes by
-    the number of rows as `bitext plan` does. Without ids the positions serve, as
-    strings. `target_encoder` encodes the target side where a model keeps its languages apart.
+    Blank texts are left out, equal ones are mined once (`source_occurrences`, `target_occurrences`
+    count them), `k` nearest neighbours are taken in both directions, scored by `margin` (``ratio``,
+    ``distance`` or ``absolute``) and matched by `strategy` (``forward``, ``backward``,
+    ``intersection`` or ``max``). `method` is the search: ``exact``, by `propose`; ``clusters``,
+    their number None by rows and each row in its `nearest` ones; or ``auto``, which goes by the
+    number of rows as `bitext plan` does. Without ids the positions serve, as strings.
+    `target_encoder` encodes the target side where a model keeps its languages apart.
 
-    Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold`` if one is given: the
-    same pairs and scores as ``bitext mine`` gives for the same texts. A lone surrogate (of a text read with
-    ``surrogateescape``) is encoded as the encoder reads it and stands in the table as U+FFFD. Raises UsageError when k
-    exceeds a side, ValueError for an unknown margin, strategy or method, a count below 1, a threshold that is not
-    finite and vectors that are none, TypeError for anything that is not text.
+    Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold``
+    if one is given: the same pairs and scores as ``bitext mine`` gives for the same texts. A lone
+    surrogate (of a text read with ``surrogateescape``) is encoded as the encoder reads it and
+    stands in the table as U+FFFD. Raises UsageError when k exceeds a side, ValueError for an
+    unknown margin, strategy or method, a count below 1, a threshold that is not finite and vectors
+    that are none, TypeError for anything that is not text.
 
     >>> from mining import load_encoder, mine  # doctest: +SKIP
     >>> english, german = ["A cat.", "Good night."], ["Gute Nacht.", "Eine Katze."]
@@ -212,7 +216,8 @@ def search_texts(
     propose: Proposer | None = None,
     threads: int = 0,
 ) -> Searched:
-    """What `mine` does before any margin: the distinct texts of both sides and their k nearest neighbours.
+    """What `mine` does before any margin: the distinct texts of both sides and their k nearest
+    neighbours.
 
     Arguments and errors as for `mine`.
     """

@@ -21,7 +21,8 @@ def check_threshold(threshold: float | None) -> None:
 
 
 def check_counts(**counts: int | None) -> None:
-    """Raise ValueError for a count that is no whole number above 0; None stands for one that is not given."""
+    """Raise ValueError for a count that is no whole number above 0; None stands for one that is not
+    given."""
     for name, count in counts.items():
         if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
             raise ValueError(f"{name} = {count!r}: give a whole number, 1 or more")

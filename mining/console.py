@@ -11,9 +11,11 @@ from mining.shown import safe_lines
 
 
 class SafeConsole(Console):
-    """A console that takes strings as they are: brackets are no markup, and nothing in them commands the terminal.
+    """A console that takes strings as they are: brackets are no markup, and nothing in them
+    commands the terminal.
 
-    That goes for strings, and so for the cells and titles of tables; `Text` is taken for safe already.
+    That goes for strings, and so for the cells and titles of tables; `Text` is taken for safe
+    already.
     """
 
     def __init__(self, **options: Any) -> None:

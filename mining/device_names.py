@@ -1,4 +1,5 @@
-"""What a device setting may say: ``cpu``, ``cuda``, ``cuda:1``, ``cuda:0,cuda:1`` or ``cuda:all``."""
+"""What a device setting may say: ``cpu``, ``cuda``, ``cuda:1``, ``cuda:0,cuda:1`` or
+``cuda:all``."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def first_device(name: str) -> str:
 
 
 def check_devices(name: str) -> str:
-    """A device setting as it is; raises ValueError for what is the name of no device. It need not be here."""
+    """A device setting as it is; raises ValueError for what is the name of no device. It need not
+    be here."""
     if name != ALL_DEVICES and not all(_DEVICE.fullmatch(part.strip()) for part in name.split(",")):
         raise ValueError(f"device '{name}': not supported; use cpu, cuda, cuda:0, cuda:0,cuda:1 or {ALL_DEVICES}")
     return name

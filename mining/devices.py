@@ -15,12 +15,13 @@ from mining.device_names import ALL_DEVICES, several_devices
 from mining.errors import UsageError
 from mining.threads import resolve_threads
 
-Unit = TypeVar("Unit")
+T = TypeVar("T")
 
 
 @contextmanager
 def torch_threads(threads: int) -> Iterator[None]:
-    """Let torch use `threads` threads (0: all cores) inside the block, and as many as before after it."""
+    """Let torch use `threads` threads (0: all cores) inside the block, and as many as before after
+    it."""
     before = torch.get_num_threads()
     wanted = resolve_threads(threads)
     if wanted == before:
@@ -33,15 +34,16 @@ def torch_threads(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def share(units: Iterable[Unit], begins: Iterable[Callable[[], Callable[[Unit], None]]]) -> None:
-    """Deal `units` to threads, one for each of `begins`, which is called there first and gives what a unit is done by.
+def share(units: Iterable[T], begins: Iterable[Callable[[], Callable[[T], None]]]) -> None:
+    """Deal `units` to threads, one for each of `begins`, which is called there first and gives what
+    a unit is done by.
 
-    Each thread takes the next unit when it has done one. After an error no unit is begun, and it is raised when all
-    threads have ended.
+    Each thread takes the next unit when it has done one. After an error no unit is begun, and it is
+    raised when all threads have ended.
     """
     waiting, lock, failed = iter(units), threading.Lock(), threading.Event()
 
-    def run(begin: Callable[[], Callable[[Unit], None]]) -> None:
+    def run(begin: Callable[[], Callable[[T], None]]) -> None:
         try:
             work = begin()
             while not failed.is_set():
@@ -63,14 +65,15 @@ def share(units: Iterable[Unit], begins: Iterable[Callable[[], Callable[[Unit], 
             done.result()
 
 
-def on_single_threads(units: Sequence[Unit], begin: Callable[[], Callable[[Unit], None]]) -> None:
+def on_single_threads(units: Sequence[T], begin: Callable[[], Callable[[T], None]]) -> None:
     """Deal `units` to as many threads as torch uses, in each of which torch works by itself alone.
 
-    Products whose tile stays in the cache of one core are fastest that way: no thread waits for another.
+    Products whose tile stays in the cache of one core are fastest that way: no thread waits for
+    another.
     """
     threads = torch.get_num_threads()
 
-    def alone() -> Callable[[Unit], None]:
+    def alone() -> Callable[[T], None]:
         torch.set_num_threads(1)
         return begin()
 
@@ -81,7 +84,8 @@ def on_single_threads(units: Sequence[Unit], begin: Callable[[], Callable[[Unit]
 
 
 def resolve_device(name: str) -> torch.device:
-    """The one device called `name`; raises UsageError when it is unknown, not there, or more than one."""
+    """The one device called `name`; raises UsageError when it is unknown, not there, or more than
+    one."""
     if several_devices(name):
         raise UsageError(
             f"device '{name}': one device is wanted here, for example cuda:0; only exact search by torch uses several"
@@ -100,7 +104,8 @@ def resolve_device(name: str) -> torch.device:
 
 
 def resolve_devices(names: str | Sequence[str]) -> list[torch.device]:
-    """The devices of a list, or of a setting: one name, several with commas between them, or ``cuda:all``.
+    """The devices of a list, or of a setting: one name, several with commas between them, or
+    ``cuda:all``.
 
     Raises UsageError when one is unknown or not there.
     """
@@ -113,8 +118,8 @@ def resolve_devices(names: str | Sequence[str]) -> list[torch.device]:
 
 @contextmanager
 def full_accumulation() -> Iterator[None]:
-    """Matrix products of half precision summed in float32 throughout, and those of float32 without TF32, within the
-    block."""
+    """Matrix products of half precision summed in float32 throughout, and those of float32 without
+    TF32, within the block."""
     matmul = torch.backends.cuda.matmul
     wanted = {"allow_fp16_reduced_precision_reduction": False, "allow_fp16_accumulation": False}
     before = {name: getattr(matmul, name) for name in wanted if hasattr(matmul, name)}
@@ -135,10 +140,12 @@ _LARGEST = (1 << 31) - 1
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep blocks that were freed instead of giving them back to the system each time.
+    """Tell glibc to keep blocks that were freed instead of giving them back to the system each
+    time.
 
-    The megabytes that a training step frees and asks for again are otherwise cleared page by page by the kernel: a step
-    of 1,024 pairs took twice as long. It holds for the process; without glibc nothing happens.
+    The megabytes that a training step frees and asks for again are otherwise cleared page by page
+    by the kernel: a step of 1,024 pairs took twice as long. It holds for the process; without glibc
+    nothing happens.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

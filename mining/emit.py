@@ -15,13 +15,14 @@ from mining.pairs import CANDIDATES_SCHEMA, PAIRS_SCHEMA
 from mining.search.neighbours import Neighbours
 from mining.text_arrays import table_parts
 
-#: Entries of lists that `reverse_ranks` looks at together: 9 bytes each. One row of 2,048 neighbours has as many.
+#: Entries of lists that `reverse_ranks` looks at together: 9 bytes each. One row of 2,048
+#: neighbours has as many.
 _LIST_ENTRIES = 1 << 22
 
 
 class Rows(NamedTuple):
-    """What is known of n rows of a side: `ids` and `texts` Arrow arrays of type ``large_string``, `occurrences` (n,)
-    int64."""
+    """What is known of n rows of a side: `ids` and `texts` Arrow arrays of type ``large_string``,
+    `occurrences` (n,) int64."""
 
     ids: pa.Array
     texts: pa.Array
@@ -39,7 +40,8 @@ def pairs_table(
     source_means: NDArray[np.float64],
     target_means: NDArray[np.float64],
 ) -> pa.Table:
-    """Matched pairs (n `CANDIDATE` rows) and what belongs to their two ends, each n long and in the same order.
+    """Matched pairs (n `CANDIDATE` rows) and what belongs to their two ends, each n long and in the
+    same order.
 
     The columns are of several chunks where one array of strings would not hold their texts.
     """
@@ -62,10 +64,11 @@ def pairs_table(
 
 
 class ForwardCandidates(NamedTuple):
-    """Neighbour lists of a block of rows of the querying side, with what is needed to name and rank the pairs.
+    """Neighbour lists of a block of rows of the querying side, with what is needed to name and rank
+    the pairs.
 
-    `rows` (n,) row numbers, `lists` (n, k), `scores` (n, k) float64; `reverse` (n, k) int32 is the rank of the row in
-    the neighbour's own list, 0 where it is not in there.
+    `rows` (n,) row numbers, `lists` (n, k), `scores` (n, k) float64; `reverse` (n, k) int32 is the
+    rank of the row in the neighbour's own list, 0 where it is not in there.
     """
 
     rows: NDArray[np.int64]
@@ -79,10 +82,11 @@ def reverse_ranks(
     neighbours: NDArray[np.int64],
     lists_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
 ) -> NDArray[np.int32]:
-    """Rank of ``rows[i]`` (n,) in the list of each of its `neighbours` (n, k): (n, k) int32, 0 where it is not there.
+    """Rank of ``rows[i]`` (n,) in the list of each of its `neighbours` (n, k): (n, k) int32, 0
+    where it is not there.
 
-    `lists_of` gives the lists (m, k, k') int64 of neighbours (m, k). It is asked for some rows at a time, so that what
-    it gives is bounded however long the lists are.
+    `lists_of` gives the lists (m, k, k') int64 of neighbours (m, k). It is asked for some rows at a
+    time, so that what it gives is bounded however long the lists are.
     """
     n, k = neighbours.shape
     ranks = np.empty((n, k), np.int32)
@@ -95,9 +99,11 @@ def reverse_ranks(
 
 
 def candidates_table(block: ForwardCandidates, ids: pa.Array, their_ids: pa.Array, *, forward: bool) -> pa.Table:
-    """Candidates of one direction. From the target side only those are listed that no source row found itself.
+    """Candidates of one direction. From the target side only those are listed that no source row
+    found itself.
 
-    `ids` (n) are those of the rows, `their_ids` (n * k) those of the neighbours, row by row ("" where there is none).
+    `ids` (n) are those of the rows, `their_ids` (n * k) those of the neighbours, row by row (""
+    where there is none).
     """
     n, k = block.lists.ids.shape
     keep = (block.lists.ids >= 0).ravel()

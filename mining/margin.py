@@ -1,8 +1,9 @@
-"""Margin scores of candidate pairs (Artetxe and Schwenk 2019, section 3.1; the 2019 paper of Wieting et al., section
-4.3).
+"""Margin scores of candidate pairs (Artetxe and Schwenk 2019, section 3.1; the 2019 paper of
+Wieting et al., section 4.3).
 
-With k nearest neighbours on each side, ``b = (mean_k(x) + mean_k(y)) / 2`` is how similar x and y are to anything at
-all. ``ratio`` divides the cosine by b, ``distance`` subtracts b, ``absolute`` leaves the cosine as it is.
+With k nearest neighbours on each side, ``b = (mean_k(x) + mean_k(y)) / 2`` is how similar x and y
+are to anything at all. ``ratio`` divides the cosine by b, ``distance`` subtracts b, ``absolute``
+leaves the cosine as it is.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ MARGINS: tuple[str, ...] = get_args(Margin)
 
 #: Scores and cosines are written and compared with this many decimals.
 DECIMALS = 6
-#: A ratio over a smaller denominator says nothing (two texts far from everything); it gets LOW_SCORE instead.
+#: A ratio over a smaller denominator says nothing (two texts far from everything); it gets
+#: LOW_SCORE instead.
 DENOMINATOR_FLOOR = 1e-3
-#: Below the ratio of any pair that is as close as its neighbourhood; not an infinity, so that files and means stay
-#: finite.
+#: Below the ratio of any pair that is as close as its neighbourhood; not an infinity, so that files
+#: and means stay finite.
 LOW_SCORE = 0.0
 
 
 def neighbour_means(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
     """Mean cosine of the neighbours that were found.
 
-    `cosines` is (n, k) float32 with -inf where no neighbour exists. Returns (n,) float64; 0 where a row has none.
+    `cosines` is (n, k) float32 with -inf where no neighbour exists. Returns (n,) float64; 0 where a
+    row has none.
     """
     found = np.isfinite(cosines)
     total = np.where(found, cosines, 0.0).astype(np.float64).sum(axis=1)
@@ -39,8 +42,8 @@ def neighbour_means(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
 def margin_scores(
     cosine: ArrayLike, source_mean: ArrayLike, target_mean: ArrayLike, kind: str = "ratio"
 ) -> NDArray[np.float64]:
-    """Margin score of each pair, rounded to six decimals; the three arrays broadcast. Raises ValueError for another
-    kind.
+    """Margin score of each pair, rounded to six decimals; the three arrays broadcast. Raises
+    ValueError for another kind.
 
     `list_scores` gives the same numbers for whole neighbour lists, compiled.
     """
@@ -72,7 +75,8 @@ _LEAST_ROWS = 16_384
 
 @compiled
 def score_kernel(cosine: float, own_mean: float, other_mean: float, kind: int) -> float:
-    """`margin_scores` of one pair, the same operations in the same order; `kind` is the place in `MARGINS`."""
+    """`margin_scores` of one pair, the same operations in the same order; `kind` is the place in
+    `MARGINS`."""
     score = cosine
     if kind == _RATIO:
         baseline = (own_mean + other_mean) / 2
@@ -101,10 +105,11 @@ def list_scores(
     kind: str = "ratio",
     threads: int = 0,
 ) -> NDArray[np.float64]:
-    """Margin score of every neighbour, (n, k) float64, -inf where there is none (`neighbours` is -1).
+    """Margin score of every neighbour, (n, k) float64, -inf where there is none (`neighbours` is
+    -1).
 
-    `neighbours` (n, k) int64, `cosines` (n, k) float32, `own_means` (n,) float64 those of the rows and `other_means`
-    (n, k) float64 those of the neighbours. Raises ValueError for another kind.
+    `neighbours` (n, k) int64, `cosines` (n, k) float32, `own_means` (n,) float64 those of the rows
+    and `other_means` (n, k) float64 those of the neighbours. Raises ValueError for another kind.
     """
     code = _code(kind)
     n, c, own, other = _prepared(neighbours, cosines, own_means, other_means)
@@ -135,10 +140,12 @@ def best_neighbours(
     kind: str = "ratio",
     threads: int = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The place (n,) int64 of the neighbour with the best margin score in each list, and that score (n,) float64.
+    """The place (n,) int64 of the neighbour with the best margin score in each list, and that score
+    (n,) float64.
 
-    Arguments and errors as for `list_scores`. Equal scores go to the lower row number; the place is -1 and the score
-    -inf where a list is empty. One pass, without the scores of all neighbours in memory.
+    Arguments and errors as for `list_scores`. Equal scores go to the lower row number; the place is
+    -1 and the score -inf where a list is empty. One pass, without the scores of all neighbours in
+    memory.
     """
     code = _code(kind)
     n, c, own, other = _prepared(neighbours, cosines, own_means, other_means)

@@ -1,9 +1,9 @@
 """From scored candidates to aligned pairs: ``forward``, ``backward``, ``intersection`` and ``max``.
 
-A candidate is one row of `CANDIDATE` dtype. Every source row contributes its best target and every target row its best
-source (LASER's mining takes the same ones). They are kept as *runs*, each sorted by (score descending, source, target),
-one a shard and direction; `match` merges the runs in bands of falling score, so memory is bounded by the band and one
-flag a row.
+A candidate is one row of `CANDIDATE` dtype. Every source row contributes its best target and every
+target row its best source (LASER's mining takes the same ones). They are kept as *runs*, each
+sorted by (score descending, source, target), one a shard and direction; `match` merges the runs in
+bands of falling score, so memory is bounded by the band and one flag a row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ CANDIDATE = np.dtype(
 
 
 def sort_candidates(candidates: NDArray[np.void]) -> NDArray[np.void]:
-    """The candidates by (score descending, source, target, direction): the order in which everything is decided."""
+    """The candidates by (score descending, source, target, direction): the order in which
+    everything is decided."""
     order = np.lexsort((candidates["direction"], candidates["target"], candidates["source"], -candidates["score"]))
     return candidates[order]
 
@@ -53,10 +54,10 @@ def best_candidates(
 ) -> NDArray[np.void]:
     """The best of the k neighbours of each row by margin score, as a sorted run.
 
-    `rows` (n,) are the distinct, rising row numbers of the querying side, `neighbours` (n, k) int64 those found on the
-    other side (-1: none), `cosines` (n, k) float32; `own_means` (n,) and `other_means` (n, k) float64 are the neighbour
-    means of the row and of each of its neighbours. Ties of the score go to the lower row number. Rows without
-    neighbours give no candidate.
+    `rows` (n,) are the distinct, rising row numbers of the querying side, `neighbours` (n, k) int64
+    those found on the other side (-1: none), `cosines` (n, k) float32; `own_means` (n,) and
+    `other_means` (n, k) float64 are the neighbour means of the row and of each of its neighbours.
+    Ties of the score go to the lower row number. Rows without neighbours give no candidate.
     """
     best, scores = best_neighbours(neighbours, cosines, own_means, other_means, margin, threads)
     keep = np.flatnonzero(best >= 0)
@@ -97,7 +98,8 @@ def _merge_two(left, right, merged):  # type: ignore[no-untyped-def]
 
 
 def merge_runs(runs: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """One sorted run of all candidates of several; what `sort_candidates` gives for all of them, in linear time."""
+    """One sorted run of all candidates of several; what `sort_candidates` gives for all of them, in
+    linear time."""
     level = [np.array(run) for run in runs if len(run)] or [np.empty(0, dtype=CANDIDATE)]
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=False)
@@ -114,8 +116,8 @@ def _merged(left: NDArray[np.void], right: NDArray[np.void]) -> NDArray[np.void]
 
 @compiled
 def _join_directions(band):  # type: ignore[no-untyped-def]
-    """One row per pair, in place: a pair that is the best of both its ends has direction BOTH and keeps the forward
-    rank. Returns how many rows there are."""
+    """One row per pair, in place: a pair that is the best of both its ends has direction BOTH and
+    keeps the forward rank. Returns how many rows there are."""
     count = 0
     for i in range(len(band)):
         last = band[count - 1] if count else band[i]
@@ -133,7 +135,8 @@ def greedy_reference(
     taken_source: NDArray[np.bool_],
     taken_target: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """Greedy one-to-one choice, one candidate after the other in the given order; updates the taken flags."""
+    """Greedy one-to-one choice, one candidate after the other in the given order; updates the taken
+    flags."""
     chosen = np.zeros(len(source), dtype=bool)
     for i, (s, t) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
         if not taken_source[s] and not taken_target[t]:
@@ -153,14 +156,16 @@ def _greedy(candidates, taken_source, taken_target, chosen):  # type: ignore[no-
 def greedy(
     candidates: NDArray[np.void], taken_source: NDArray[np.bool_], taken_target: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """The choice of `greedy_reference` among sorted candidates, compiled; (n,) bool, updates the taken flags."""
+    """The choice of `greedy_reference` among sorted candidates, compiled; (n,) bool, updates the
+    taken flags."""
     chosen = np.empty(len(candidates), dtype=bool)
     _greedy(candidates, taken_source, taken_target, chosen)
     return chosen
 
 
 def score_bands(runs: Sequence[NDArray[np.void]], band: int) -> list[float]:
-    """Falling score limits that cut the sorted runs into bands of about `band` candidates; the last is -inf.
+    """Falling score limits that cut the sorted runs into bands of about `band` candidates; the last
+    is -inf.
 
     All candidates of one score fall into one band, so the cuts never change a result.
     """
@@ -171,8 +176,8 @@ def score_bands(runs: Sequence[NDArray[np.void]], band: int) -> list[float]:
 
 
 def iterate_bands(runs: Sequence[NDArray[np.void]], band: int) -> Iterator[NDArray[np.void]]:
-    """The candidates of all runs, in the order of `sort_candidates`, band by band; a pair is never split between
-    bands."""
+    """The candidates of all runs, in the order of `sort_candidates`, band by band; a pair is never
+    split between bands."""
     starts = [0] * len(runs)
     for limit in score_bands(runs, band):
         # Bisection, so that a run that is mapped from a file is not read whole.
@@ -189,9 +194,10 @@ def match(
 ) -> Iterator[NDArray[np.void]]:
     """The aligned pairs by falling score, in blocks of `CANDIDATE` rows.
 
-    ``forward`` keeps the best target of each source, ``backward`` the best source of each target, ``intersection`` what
-    is both, ``max`` takes the union greedily by score, one to one. `source_rows` and `target_rows` are the numbers of
-    rows on the sides. Raises ValueError for another strategy.
+    ``forward`` keeps the best target of each source, ``backward`` the best source of each target,
+    ``intersection`` what is both, ``max`` takes the union greedily by score, one to one.
+    `source_rows` and `target_rows` are the numbers of rows on the sides. Raises ValueError for
+    another strategy.
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")

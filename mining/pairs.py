@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
 from mining.errors import InputError, UsageError
+from mining.io.atomic import replacing
+from mining.io.tsv import tsv_bytes
 from mining.text_arrays import text_array
-from mining.tsv import tsv_bytes
-from mining.writing import replacing
 
 PAIRS_SCHEMA = pa.schema(
     [
@@ -48,7 +48,8 @@ DROPPED_SCHEMA = pa.schema(
         ("text", pa.string()),
     ]
 )
-#: All k candidates of both directions (``candidates.parquet``); rank 0 means: not found from that side.
+#: All k candidates of both directions (``candidates.parquet``); rank 0 means: not found from that
+#: side.
 CANDIDATES_SCHEMA = pa.schema(
     [
         ("source_id", pa.string()),
@@ -61,8 +62,9 @@ CANDIDATES_SCHEMA = pa.schema(
 )
 #: Rows of a Parquet row group: fixed, so that the bytes do not depend on how the rows arrived.
 GROUP_ROWS = 65_536
-#: Columns of few distinct values, stored by dictionary. For ids, texts and scores, of which hardly two are equal, the
-#: dictionary that Parquet tries by default made files larger by a tenth to a fifth and took half of the writing time.
+#: Columns of few distinct values, stored by dictionary. For ids, texts and scores, of which hardly
+#: two are equal, the dictionary that Parquet tries by default made files larger by a tenth to a
+#: fifth and took half of the writing time.
 _FEW_VALUES = frozenset(
     {
         "rank",
@@ -83,7 +85,8 @@ MAX_LINE_CHARS = 100_000_000
 
 
 def refuse_input(output: str | Path, inputs: Iterable[str | Path], flag: str = "") -> None:
-    """Raise UsageError when an output would take the place of an input; `flag` names what it was given by."""
+    """Raise UsageError when an output would take the place of an input; `flag` names what it was
+    given by."""
     place = Path(output).resolve()
     for path in inputs:
         if Path(path).resolve() == place:
@@ -93,7 +96,8 @@ def refuse_input(output: str | Path, inputs: Iterable[str | Path], flag: str = "
 def write_parquet(path: str | Path, schema: pa.Schema, blocks: Iterable[pa.Table]) -> int:
     """Write blocks of rows as one Parquet file with equal row groups; returns the number of rows.
 
-    A row group is compressed on a thread of its own while the next blocks are made; no more than one waits.
+    A row group is compressed on a thread of its own while the next blocks are made; no more than
+    one waits.
     """
     rows = 0
     options: dict[str, Any] = {"compression": "zstd", "use_dictionary": [n for n in schema.names if n in _FEW_VALUES]}
@@ -114,8 +118,8 @@ def write_parquet(path: str | Path, schema: pa.Schema, blocks: Iterable[pa.Table
 
 
 def _groups(schema: pa.Schema, blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of the blocks in tables of `GROUP_ROWS`, the last of which may be smaller; an empty one if there are
-    none."""
+    """The rows of the blocks in tables of `GROUP_ROWS`, the last of which may be smaller; an empty
+    one if there are none."""
     waiting, empty = 0, True
     pending: list[pa.Table] = [schema.empty_table()]
     for block in blocks:
@@ -131,7 +135,8 @@ def _groups(schema: pa.Schema, blocks: Iterable[pa.Table]) -> Iterator[pa.Table]
 
 @contextlib.contextmanager
 def tsv_writer(path: str | Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    r"""Write a TSV file under a line of column names: yields a function that takes the blocks of rows.
+    r"""Write a TSV file under a line of column names: yields a function that takes the blocks of
+    rows.
 
     Floats have six decimals; a tab, ``\n`` or ``\r`` inside a text becomes a space; null is empty.
     """
@@ -223,10 +228,11 @@ def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_pairs_file(path: str | Path, columns: list[str] | None = None) -> pa.Table:
-    """Read mined pairs (`columns` of `PAIRS_SCHEMA`, by default all) from Parquet, TSV or JSON lines, the latter two
-    compressed or not.
+    """Read mined pairs (`columns` of `PAIRS_SCHEMA`, by default all) from Parquet, TSV or JSON
+    lines, the latter two compressed or not.
 
-    Raises UsageError when the file is missing or has other columns, InputError when a row does not fit.
+    Raises UsageError when the file is missing or has other columns, InputError when a row does not
+    fit.
     """
     path = Path(path)
     columns = columns or PAIRS_SCHEMA.names
@@ -254,7 +260,8 @@ def read_parquet_schema(path: str | Path) -> pa.Schema:
 
 
 def read_parquet(path: str | Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a Parquet file; raises UsageError when it is missing, InputError when it is damaged or lacks a column."""
+    """Read a Parquet file; raises UsageError when it is missing, InputError when it is damaged or
+    lacks a column."""
     try:
         with pa.memory_map(os.fsencode(path)) as file:
             return pq.read_table(file, columns=columns)

@@ -1,9 +1,10 @@
-"""Scores of pairs that are given: the cosine of each, and its margin against two pools of sentences.
+"""Scores of pairs that are given: the cosine of each, and its margin against two pools of
+sentences.
 
-The margin is that of mining (Artetxe and Schwenk 2019, section 3.1): the mean cosine of the k nearest neighbours of
-the source in the target pool, and of the target in the source pool. Vectors are rounded as the miner keeps them on
-disk, and pools of text are deduplicated as it does, so a mined pair scored against its own corpora gets the scores it
-was mined with.
+The margin is that of mining (Artetxe and Schwenk 2019, section 3.1): the mean cosine of the k
+nearest neighbours of the source in the target pool, and of the target in the source pool. Vectors
+are rounded as the miner keeps them on disk, and pools of text are deduplicated as it does, so a
+mined pair scored against its own corpora gets the scores it was mined with.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
 from mining.checks import check_counts, check_margin
+from mining.config.base import Settings
 from mining.corpus import BitextSpec, CorpusSpec, Row, dedup_key, list_inputs, read_rows, row_blocks
 from mining.devices import torch_threads
 from mining.encoder import Encoder, load_encoder
@@ -28,14 +30,14 @@ from mining.encoder.checked import encode_checked
 from mining.encoder.stored import TableType
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
+from mining.io.atomic import check_place, replacing
 from mining.margin import DECIMALS, Margin, count_floored, margin_scores, neighbour_means
 from mining.pairs import refuse_input, write_parquet, write_tsv
 from mining.search import exact_cosines, from_stored, knn, to_stored
-from mining.settings import Settings
 from mining.text_arrays import table_parts, text_array, whole
-from mining.writing import check_place, replacing
 
-#: One row for each row of the input. Numbers are null if there is a reason; all but the cosine if there are no pools.
+#: One row for each row of the input. Numbers are null if there is a reason; all but the cosine if
+#: there are no pools.
 SCORES_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -51,16 +53,19 @@ SCORES_SCHEMA = pa.schema(
 OUTPUT_SUFFIXES = (".tsv", ".jsonl", ".parquet")
 BLOCK_ROWS = 4096
 BLOCK_CHARS = 4_000_000
-#: A reader cuts texts beyond its limit to previews; scoring keeps every text, so it asks for all and judges itself.
+#: A reader cuts texts beyond its limit to previews; scoring keeps every text, so it asks for all
+#: and judges itself.
 _WHOLE_TEXT = 1 << 31
 SCORED = "scored"
 
 
 class ScoreConfig(Settings):
-    """Everything `bitext score` needs; texts longer than ``pairs.max_chars`` are kept but not scored.
+    """Everything `bitext score` needs; texts longer than ``pairs.max_chars`` are kept but not
+    scored.
 
-    Without a `model` the one that ships with the package is used. `dim` keeps the first dimensions only, `dtype` is
-    that of the model's tables in memory; the languages are for a model that has parameters for each.
+    Without a `model` the one that ships with the package is used. `dim` keeps the first dimensions
+    only, `dtype` is that of the model's tables in memory; the languages are for a model that has
+    parameters for each.
     """
 
     pairs: BitextSpec
@@ -87,9 +92,11 @@ class ScoreConfig(Settings):
 
 @dataclass(frozen=True)
 class Pool:
-    """Sentences of one side among which neighbours are looked up: `vectors` (n, d) float32 unit rows.
+    """Sentences of one side among which neighbours are looked up: `vectors` (n, d) float32 unit
+    rows.
 
-    `rows` counts the rows read, `unusable` those without a vector, `repeated` those equal to an earlier one.
+    `rows` counts the rows read, `unusable` those without a vector, `repeated` those equal to an
+    earlier one.
     """
 
     name: str
@@ -161,7 +168,8 @@ def pool_from_vectors(path: str, encoder: Encoder) -> Pool:
 
 
 def is_vector_file(path: str) -> bool:
-    """Whether a pool is a file of vectors, not of texts: ``.npy``, or Parquet that says so in its metadata."""
+    """Whether a pool is a file of vectors, not of texts: ``.npy``, or Parquet that says so in its
+    metadata."""
     if path.endswith(".npy"):
         return True
     if not path.endswith(".parquet") or not Path(path).is_file():
@@ -174,7 +182,8 @@ def is_vector_file(path: str) -> bool:
 
 
 def read_pool(spec: CorpusSpec, encoder: Encoder, k: int, side: str, threads: int = 0) -> Pool:
-    """A pool of texts or vectors; raises UsageError when it has fewer than `k` distinct usable sentences."""
+    """A pool of texts or vectors; raises UsageError when it has fewer than `k` distinct usable
+    sentences."""
     if len(spec.paths) == 1 and is_vector_file(spec.paths[0]):
         pool = pool_from_vectors(spec.paths[0], encoder)
     else:
@@ -187,10 +196,11 @@ def read_pool(spec: CorpusSpec, encoder: Encoder, k: int, side: str, threads: in
 class PairScorer:
     """Scores aligned pairs block by block, one row out for each row in, in order.
 
-    `target_encoder` encodes the target side where the languages have separate parameters. `pools` are the source and
-    the target pool, or None for the cosine alone. After the last block `tally` has the number of scored rows
-    (``scored``) and of those left out by reason, `floored` how many ratios met a denominator near zero. Raises
-    ValueError for a count below 1 and an unknown margin, UsageError for a pool of fewer than k sentences.
+    `target_encoder` encodes the target side where the languages have separate parameters. `pools`
+    are the source and the target pool, or None for the cosine alone. After the last block `tally`
+    has the number of scored rows (``scored``) and of those left out by reason, `floored` how many
+    ratios met a denominator near zero. Raises ValueError for a count below 1 and an unknown margin,
+    UsageError for a pool of fewer than k sentences.
     """
 
     encoder: Encoder
@@ -247,7 +257,8 @@ class PairScorer:
         return "too_long" if max(map(len, pair)) > self.max_chars else None
 
     def _numbers(self, source: np.ndarray, target: np.ndarray) -> dict[str, np.ndarray | None]:
-        """Cosine, means and margin of the pairs of rows of two (n, d) float32 matrices of unit rows."""
+        """Cosine, means and margin of the pairs of rows of two (n, d) float32 matrices of unit
+        rows."""
         rows = np.arange(len(source))
         cosine = exact_cosines(source, target, rows, rows)
         if self.pools is None:
@@ -287,7 +298,8 @@ def check_output(path: str | Path) -> Path:
 
 
 def write_scores(path: str | Path, tables: Iterable[pa.Table]) -> int:
-    """Write `SCORES_SCHEMA` tables as TSV (under a line of names), JSON lines or Parquet; returns the rows."""
+    """Write `SCORES_SCHEMA` tables as TSV (under a line of names), JSON lines or Parquet; returns
+    the rows."""
     path = check_output(path)
     if path.suffix == ".parquet":
         return write_parquet(path, SCORES_SCHEMA, tables)
@@ -304,8 +316,8 @@ def write_scores(path: str | Path, tables: Iterable[pa.Table]) -> int:
 def score_file(config: ScoreConfig) -> PairScorer:
     """Score a file of pairs into ``config.output``; returns the scorer with its tally.
 
-    Raises UsageError for pools that do not fit model or k, InputError for an input without rows, RunError (after
-    writing) when not one row could be scored.
+    Raises UsageError for pools that do not fit model or k, InputError for an input without rows,
+    RunError (after writing) when not one row could be scored.
     """
     output = check_output(config.output)
     specs = [spec for spec in (config.pairs, config.source_pool, config.target_pool) if spec is not None]

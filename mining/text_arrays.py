@@ -15,7 +15,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def whole(text: str) -> str:
-    """The text with lone surrogates as U+FFFD: texts read with ``surrogateescape`` hold them, UTF-8 cannot."""
+    """The text with lone surrogates as U+FFFD: texts read with ``surrogateescape`` hold them, UTF-8
+    cannot."""
     return _SURROGATES.sub("\ufffd", text)
 
 
@@ -28,7 +29,8 @@ def text_array(texts: Sequence[str | None]) -> pa.Array:
 
 
 def table_parts(table: pa.Table, limit: int | None = None) -> list[pa.Table]:
-    """A table in parts, in order, of which no column of strings holds more than `limit` bytes (`LARGEST`).
+    """A table in parts, in order, of which no column of strings holds more than `limit` bytes
+    (`LARGEST`).
 
     A row that alone has more is a part of its own.
     """

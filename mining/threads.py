@@ -8,8 +8,9 @@ import threading
 PARSING = threading.Lock()
 """Held while numpy reads the header of a file, which it lets Python parse.
 
-In Python 3.11 a parse fails with ``SystemError: AST constructor recursion depth mismatch`` when another thread parses
-something meanwhile; it can, whenever the garbage collector runs within the parse.
+In Python 3.11 a parse fails with ``SystemError: AST constructor recursion depth mismatch`` when
+another thread parses something meanwhile; it can, whenever the garbage collector runs within the
+parse.
 """
 
 

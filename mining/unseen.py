@@ -1,14 +1,15 @@
 """Characters that change a text's code points but nothing that a reader reads.
 
-Soft hyphens, zero-width and direction marks, variation selectors and fillers are invisible; the Arabic tatweel only
-stretches a word, and Arabic vowel signs and Hebrew points are left out of most texts. An encoder that looked at them
-would put a text far from its own copy without them. They are left out wherever a text is cut into units: of words and
-n-grams in `units.normalise`, of pieces by the model's own rules, to which `normaliser` adds them. Released models are
-the exception: they read as the code published with them does.
+Soft hyphens, zero-width and direction marks, variation selectors and fillers are invisible; the
+Arabic tatweel only stretches a word, and Arabic vowel signs and Hebrew points are left out of most
+texts. An encoder that looked at them would put a text far from its own copy without them. They are
+left out wherever a text is cut into units: of words and n-grams in `units.normalise`, of pieces by
+the model's own rules, to which `normaliser` adds them. Released models are the exception: they read
+as the code published with them does.
 
-Sources: Unicode's property ``Default_Ignorable_Code_Point`` (assigned characters only), interlinear annotation marks
-(U+FFF9 to U+FFFB), and for the signs the Unicode Standard, sections 9.1 and 9.2 (points and vowel marks). Hamza and
-madda above (U+0653 to U+0655) are parts of letters and stay.
+Sources: Unicode's property ``Default_Ignorable_Code_Point`` (assigned characters only), interlinear
+annotation marks (U+FFF9 to U+FFFB), and for the signs the Unicode Standard, sections 9.1 and 9.2
+(points and vowel marks). Hamza and madda above (U+0653 to U+0655) are parts of letters and stay.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from __future__ import annotations
 import re
 
 READING = 2
-"""Raised when texts are read differently: vectors and ids of an earlier reading are not mixed with those of this one.
-1 left the characters below in the text."""
+"""Raised when texts are read differently: vectors and ids of an earlier reading are not mixed with
+those of this one. 1 left the characters below in the text."""
 
 _RANGES = (
     (0x00AD, 0x00AD),  # soft hyphen

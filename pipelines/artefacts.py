@@ -1,8 +1,10 @@
-"""Steps and what they leave behind: files that are renamed into place, and a marker that is written last.
+"""Steps and what they leave behind: files that are renamed into place, and a marker that is written
+last.
 
-A step is the work on one shard spec. Its key hashes everything that its result depends on: stage, version of the code,
-parameters, versions of libraries and the content hashes of its inputs. A marker with the same key whose files have the
-recorded sizes and hashes means that the step is done; anything else means that it is done again.
+A step is the work on one shard spec. Its key hashes everything that its result depends on: stage,
+version of the code, parameters, versions of libraries and the content hashes of its inputs. A
+marker with the same key whose files have the recorded sizes and hashes means that the step is done;
+anything else means that it is done again.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from typing import Any
 
 from mining.corpus import file_hash
 from mining.errors import RunError
+from mining.io.atomic import TEMPORARY, check_place, replacing, write_json
 from mining.shown import json_text
-from mining.writing import TEMPORARY, check_place, replacing, write_json
 from pipelines.lists import FOLDER as LISTS
 from pipelines.lists import FileList, read_list
 
@@ -35,10 +37,11 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionEr
 class Step:
     """One shard spec: small, plain data that any runner can carry.
 
-    `inputs` maps paths (absolute, or relative to the run folder) to content hashes; `lists` names those inputs that
-    grow with the number of shards, by the hashes of lists that are written once (`pipelines.lists`). `params` and
-    `versions` (of libraries) are part of the key, `execution` (threads, device, tile sizes, places of files) is not: it
-    never changes the result. `destination` is the folder of the outputs, relative to the run folder.
+    `inputs` maps paths (absolute, or relative to the run folder) to content hashes; `lists` names
+    those inputs that grow with the number of shards, by the hashes of lists that are written once
+    (`pipelines.lists`). `params` and `versions` (of libraries) are part of the key, `execution`
+    (threads, device, tile sizes, places of files) is not: it never changes the result.
+    `destination` is the folder of the outputs, relative to the run folder.
     """
 
     run: str
@@ -70,7 +73,8 @@ class Step:
 
     @property
     def error_path(self) -> Path:
-        """Where a failed step leaves its message for the driver, whatever the runner does with exceptions."""
+        """Where a failed step leaves its message for the driver, whatever the runner does with
+        exceptions."""
         return Path(self.run, "work", self.stage, f"{self.name}.error.json")
 
     @property
@@ -99,8 +103,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Marker:
-    """What a finished step wrote: `files` by path relative to the run folder, with bytes and hash; `info` for the
-    driver; and `versions` of what it used."""
+    """What a finished step wrote: `files` by path relative to the run folder, with bytes and hash;
+    `info` for the driver; and `versions` of what it used."""
 
     key: str
     files: dict[str, dict[str, Any]]
@@ -161,7 +165,8 @@ def read_marker(step: Step) -> Marker | None:
 
 
 def verified_marker(step: Step) -> Marker | None:
-    """The marker of a step if it has its key and every file is there with its size and hash, else None."""
+    """The marker of a step if it has its key and every file is there with its size and hash, else
+    None."""
     marker = read_marker(step)
     if marker is None:
         return None
@@ -195,7 +200,8 @@ class Outputs:
                 Path(temporary).write_text(f"{done:.4f}", encoding="utf-8")
 
     def path(self, name: str) -> str:
-        """A temporary path for the output file `name`; raises UsageError when it cannot have that name."""
+        """A temporary path for the output file `name`; raises UsageError when it cannot have that
+        name."""
         self.step.folder.mkdir(parents=True, exist_ok=True)
         check_place(self.step.folder / name)
         self.names.append(name)
@@ -233,7 +239,8 @@ def read_failure(step: Step) -> Failure | None:
 
 
 def sweep(folder: Path, keep: set[Path]) -> None:
-    """Remove every file of a stage's folder that is not to be kept: half-written ones, and those of another plan."""
+    """Remove every file of a stage's folder that is not to be kept: half-written ones, and those of
+    another plan."""
     for path in _files(folder):
         if path not in keep:
             with contextlib.suppress(FileNotFoundError):
@@ -241,7 +248,8 @@ def sweep(folder: Path, keep: set[Path]) -> None:
 
 
 def sweep_stages(run: Path, keep: set[str]) -> None:
-    """Remove the files of stages that are no part of the run, for example those of another search method."""
+    """Remove the files of stages that are no part of the run, for example those of another search
+    method."""
     for folder in (run / "work").glob("*"):
         if folder.name not in keep and folder != run / LISTS and folder.is_dir() and not folder.is_symlink():
             sweep(folder, set())

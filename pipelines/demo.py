@@ -1,4 +1,5 @@
-"""The demo: hide the alignment of translations in gettext catalogues of installed packages, and mine them."""
+"""The demo: hide the alignment of translations in gettext catalogues of installed packages, and
+mine them."""
 
 from __future__ import annotations
 
@@ -7,17 +8,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mining.config import MineConfig
+from mining.config.mine import MineConfig
 from mining.corpus import BitextSpec, read_rows
 from mining.errors import InputError, UsageError
 from mining.evaluation import read_gold
+from mining.io.atomic import replacing
 from mining.pairs import read_parquet
-from mining.writing import replacing
 from pipelines.demo_data import Pair, choose_pairs, clean_pairs, hide
 from pipelines.mine import MineResult, run_mine
 
-#: German catalogues of the packages in the extra `demo`: distribution and language folder. The shipped model has not
-#: learnt from them; one message in a hundred stands, with its translation, in other programs that it has learnt from.
+#: German catalogues of the packages in the extra `demo`: distribution and language folder. The
+#: shipped model has not learnt from them; one message in a hundred stands, with its translation, in
+#: other programs that it has learnt from.
 CATALOGUES = (
     ("Django", "de"),
     ("django-cms", "de"),
@@ -30,7 +32,8 @@ CATALOGUES = (
 HIDDEN_PAIRS = 5700
 MIN_WORDS = 4
 SEED = 1
-#: The threshold is tuned on the first task and applied to the second, which shares no sentence with it.
+#: The threshold is tuned on the first task and applied to the second, which shares no sentence with
+#: it.
 TASKS = ("dev", "test")
 
 
@@ -52,7 +55,8 @@ class Example(NamedTuple):
 
 
 def installed_catalogues(catalogues: Iterable[tuple[str, str]] = CATALOGUES) -> dict[str, str]:
-    """``gettext:PACKAGE:LANG`` by package; raises UsageError that names every package that is not installed."""
+    """``gettext:PACKAGE:LANG`` by package; raises UsageError that names every package that is not
+    installed."""
     found, missing = {}, []
     for package, language in catalogues:
         try:
@@ -75,7 +79,8 @@ def read_pairs(paths: Iterable[str]) -> list[Pair]:
 
 
 def prepare(folder: Path, pairs: Sequence[Pair], hidden: int) -> dict[str, Sizes]:
-    """Write ``source.tsv``, ``target.tsv`` and ``gold.tsv`` of each task in the layout of BUCC; returns their sizes."""
+    """Write ``source.tsv``, ``target.tsv`` and ``gold.tsv`` of each task in the layout of BUCC;
+    returns their sizes."""
     chosen = choose_pairs(pairs, hidden, MIN_WORDS, SEED)
     if len(chosen) < hidden:
         raise InputError(

@@ -22,7 +22,8 @@ class Pair(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Two piles of ``(id, text)`` in which the translations of `gold`, ``(source id, target id)``, are hidden."""
+    """Two piles of ``(id, text)`` in which the translations of `gold`, ``(source id, target id)``,
+    are hidden."""
 
     source: list[tuple[str, str]]
     target: list[tuple[str, str]]
@@ -30,7 +31,8 @@ class Task(NamedTuple):
 
 
 def letters_key(text: str) -> bytes:
-    """16 bytes that are equal for texts equal up to case, white space, punctuation, digits and symbols.
+    """16 bytes that are equal for texts equal up to case, white space, punctuation, digits and
+    symbols.
 
     >>> letters_key("Delete 3 files?") == letters_key("delete %d files")
     False
@@ -42,10 +44,12 @@ def letters_key(text: str) -> bytes:
 
 
 def clean_pairs(pairs: Iterable[Sequence[str]], max_words: int = 60) -> list[Pair]:
-    """Distinct pairs (by `letters_key` of both sides) in order of first occurrence, white space runs made one space.
+    """Distinct pairs (by `letters_key` of both sides) in order of first occurrence, white space
+    runs made one space.
 
-    Left out are pairs with a side that is not mostly words (code, patterns), with a side of more than `max_words` words
-    (a paragraph rather than a sentence), and pairs left untranslated (both sides equal by `letters_key`).
+    Left out are pairs with a side that is not mostly words (code, patterns), with a side of more
+    than `max_words` words (a paragraph rather than a sentence), and pairs left untranslated (both
+    sides equal by `letters_key`).
     """
     kept: dict[tuple[bytes, bytes], Pair] = {}
     for source, target in pairs:
@@ -63,8 +67,8 @@ def _is_words(text: str) -> bool:
 def choose_pairs(pairs: Sequence[Pair], count: int, min_words: int, seed: int) -> list[Pair]:
     """At most `count` pairs to hide, in the order of a hash of their text.
 
-    Pairs of at least `min_words` words whose sentences occur in no other pair (compared by `letters_key`), so that each
-    hidden sentence has exactly one translation.
+    Pairs of at least `min_words` words whose sentences occur in no other pair (compared by
+    `letters_key`), so that each hidden sentence has exactly one translation.
     """
     # On either side: a sentence may be the same in both languages.
     met = Counter(letters_key(text) for pair in pairs for text in pair)
@@ -75,10 +79,11 @@ def choose_pairs(pairs: Sequence[Pair], count: int, min_words: int, seed: int) -
 
 
 def hide(pairs: Sequence[Pair], seed: int, source_prefix: str = "en", target_prefix: str = "de") -> Task:
-    """Make a mining task: of each three pairs one stays a pair, one leaves only its source, one only its target.
+    """Make a mining task: of each three pairs one stays a pair, one leaves only its source, one
+    only its target.
 
-    Which one is drawn by a hash of the texts, both sides are shuffled each by its own hash, and ids count the places
-    after the shuffle: neither order nor ids say what belongs together.
+    Which one is drawn by a hash of the texts, both sides are shuffled each by its own hash, and ids
+    count the places after the shuffle: neither order nor ids say what belongs together.
     """
     drawn = sorted(pairs, key=lambda pair: _draw(pair, seed))
     roles = {pair: ROLES[place % len(ROLES)] for place, pair in enumerate(drawn)}

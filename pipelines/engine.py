@@ -1,5 +1,5 @@
-"""Running the steps of a stage as one Beam pipeline, on any runner, with progress, errors and skipping of finished
-steps."""
+"""Running the steps of a stage as one Beam pipeline, on any runner, with progress, errors and
+skipping of finished steps."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from mining.config import RunnerSettings
+from mining.config.mine import RunnerSettings
 from mining.errors import BitextError, RunError, UsageError
-from mining.writing import check_place
+from mining.io.atomic import check_place
 from pipelines.artefacts import Failure, Marker, Step, read_failure, read_marker, sweep, verified_marker
 from pipelines.progress import Progress
 from pipelines.work import CARRIED, carried_failure, do_step, peak_memory, reset_peak_memory
 
 log = logging.getLogger(__name__)
-# The driver tells in one line what such an exception carries; the worker would log all that it went through.
+# The driver tells in one line what such an exception carries; the worker would log all that it went
+# through.
 for _name in ("apache_beam.runners.common", "apache_beam.runners.worker.sdk_worker"):
     logging.getLogger(_name).addFilter(lambda record: CARRIED not in record.getMessage())
 
@@ -42,7 +43,8 @@ class DoStep(beam.DoFn):
 
 
 def pipeline_options(settings: RunnerSettings, steps: int) -> PipelineOptions:
-    """Beam options for a stage of so many steps; raises UsageError for a runner that must not be used."""
+    """Beam options for a stage of so many steps; raises UsageError for a runner that must not be
+    used."""
     name = settings.name
     if name in LOCAL_RUNNERS:
         raise UsageError(
@@ -68,7 +70,8 @@ def pipeline_options(settings: RunnerSettings, steps: int) -> PipelineOptions:
 
 
 def stage_work(stage: str, settings: RunnerSettings) -> beam.PTransform:
-    """The ParDo of a stage, with Beam's resource hint where the configuration asks for accelerators."""
+    """The ParDo of a stage, with Beam's resource hint where the configuration asks for
+    accelerators."""
     work: beam.PTransform = beam.ParDo(DoStep())
     if settings.accelerator and stage in ACCELERATED:
         work = work.with_resource_hints(accelerator=settings.accelerator)
@@ -76,7 +79,8 @@ def stage_work(stage: str, settings: RunnerSettings) -> beam.PTransform:
 
 
 def run_pipeline(stage: str, steps: Sequence[Step], settings: RunnerSettings) -> None:
-    """One Beam pipeline: ``Create | Reshuffle | ParDo`` over shard specs, the subset that every runner has."""
+    """One Beam pipeline: ``Create | Reshuffle | ParDo`` over shard specs, the subset that every
+    runner has."""
     pipeline = beam.Pipeline(options=pipeline_options(settings, len(steps)))
     _ = (
         pipeline
@@ -102,7 +106,8 @@ class Engine:
         self.report: list[dict[str, Any]] = []
 
     def run(self, stage: str, steps: Sequence[Step], label: str | None = None) -> list[Marker]:
-        """Do the steps that are not done; returns their markers in order. Raises the first error of a step."""
+        """Do the steps that are not done; returns their markers in order. Raises the first error of
+        a step."""
         started = time.monotonic()
         reset_peak_memory()
         found = {step.name: verified_marker(step) for step in steps}
@@ -145,7 +150,8 @@ class Engine:
     def _record(
         self, label: str, steps: Sequence[Step], pending: Sequence[Step], markers: Sequence[Marker], seconds: float
     ) -> None:
-        # `seconds` is the wall time of this run; work and memory are those of all steps, whenever they were done.
+        # `seconds` is the wall time of this run; work and memory are those of all steps, whenever
+        # they were done.
         costs = [marker.cost for marker in markers]
         self.report.append(
             {
@@ -162,8 +168,8 @@ class Engine:
 
 
 def _finished(pending: Sequence[Step], raised: Exception | None, runner: str) -> dict[str, Marker]:
-    """Markers by name of the step. A marker counts, whatever else a runner says or an attempt left; raises the first
-    error of a step without one."""
+    """Markers by name of the step. A marker counts, whatever else a runner says or an attempt left;
+    raises the first error of a step without one."""
     markers = {step.name: marker for step in pending if (marker := read_marker(step)) is not None}
     missing = [step for step in pending if step.name not in markers]
     if missing:

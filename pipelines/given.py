@@ -1,6 +1,8 @@
-"""What a run was given: its input files, gold and model as they were when it began, and what has changed since.
+"""What a run was given: its input files, gold and model as they were when it began, and what has
+changed since.
 
-A result is of the bytes whose hashes are here: steps have them in their keys and check what they read against them.
+A result is of the bytes whose hashes are here: steps have them in their keys and check what they
+read against them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from mining.config import MineConfig
+from mining.config.mine import MineConfig
 from mining.corpus import file_hash, list_inputs
 from mining.encoder.model_folder import folder_hash
 from mining.encoder.shipped import shipped_model
@@ -20,9 +22,11 @@ from mining.errors import UsageError
 
 
 class Signature(NamedTuple):
-    """What tells without reading a file that it has not been written to: inode, bytes, and time of change (ns).
+    """What tells without reading a file that it has not been written to: inode, bytes, and time of
+    change (ns).
 
-    That is the time of change of the inode (ctime): programs that copy set the time of writing back.
+    That is the time of change of the inode (ctime): programs that copy set the time of writing
+    back.
     """
 
     inode: int
@@ -91,7 +95,8 @@ class GivenModel:
 
 
 class Given:
-    """The files of both sides and gold, hashed once, and the model. Raises UsageError for files that are not there."""
+    """The files of both sides and gold, hashed once, and the model. Raises UsageError for files
+    that are not there."""
 
     def __init__(self, config: MineConfig, model: GivenModel) -> None:
         self.config, self.model = config, model
@@ -102,7 +107,8 @@ class Given:
         self.gold = GivenFile.read(config.gold) if config.gold else None
 
     def changes(self, name: str) -> list[str]:
-        """What has changed since, a line each; `name` is what the encoder was called. Reads only what looks changed."""
+        """What has changed since, a line each; `name` is what the encoder was called. Reads only
+        what looks changed."""
         found = [*self._changed_inputs(), self.gold.change() if self.gold else None, self.model.change(name)]
         # A file may be on both sides.
         return list(dict.fromkeys(line for line in found if line is not None))

@@ -1,7 +1,8 @@
 """Lists of files that many steps read.
 
-The search of a group of clusters reads from every shard, and so do several other steps. A list of their files is
-written once, named by its hash, and the step carries the name: an element stays small however many shards there are.
+The search of a group of clusters reads from every shard, and so do several other steps. A list of
+their files is written once, named by its hash, and the step carries the name: an element stays
+small however many shards there are.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mining.errors import RunError
-from mining.writing import replacing
+from mining.io.atomic import replacing
 
 FOLDER = "work/lists"
 
 
 @dataclass(frozen=True)
 class FileList:
-    """Files in order of their shards or chunks: `paths` as they can be opened and, where it is told, the `rows` of
-    each."""
+    """Files in order of their shards or chunks: `paths` as they can be opened and, where it is
+    told, the `rows` of each."""
 
     paths: list[str]
     rows: list[int]
@@ -49,8 +50,8 @@ def _path(run: str | Path, digest: str) -> Path:
 
 
 def write_list(run: str | Path, files: Mapping[str, str], rows: Sequence[int] = ()) -> str:
-    """Write a list of files (paths, absolute or relative to the run folder, with their hashes) unless it is there;
-    returns its hash, by which steps name it."""
+    """Write a list of files (paths, absolute or relative to the run folder, with their hashes)
+    unless it is there; returns its hash, by which steps name it."""
     data = json.dumps({"files": list(files.items()), "rows": list(rows)}).encode()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     path = _path(run, digest)

@@ -1,4 +1,5 @@
-"""The mining job: shard, encode, search, score, match, emit, each stage a Beam pipeline over shard specs."""
+"""The mining job: shard, encode, search, score, match, emit, each stage a Beam pipeline over shard
+specs."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from mining.api import check_k
-from mining.config import MineConfig
+from mining.config.mine import MineConfig
 from mining.devices import resolve_threads
 from mining.encoder import load_encoder
 from mining.encoder.shipped import shipped_model
 from mining.errors import BitextError, InputError, RunError, UsageError
+from mining.io.atomic import TEMPORARY
 from mining.search.cluster_search import divide
 from mining.search.planner import choose
-from mining.writing import TEMPORARY
 from pipelines import reports, search_plan
 from pipelines.artefacts import Marker, sweep_stages
 from pipelines.engine import Engine
@@ -36,7 +37,8 @@ class MineResult:
     threshold: float | None
     metrics: dict[str, Any]
     report: list[dict[str, Any]]
-    #: Inputs, gold or model that are not what they were when the run began; the result is of what they were then.
+    #: Inputs, gold or model that are not what they were when the run began; the result is of what
+    #: they were then.
     changed: list[str]
 
 
@@ -197,7 +199,8 @@ class MineRun:
         return facts
 
     def _end(self, result: MineResult, files: Sequence[Marker], models: dict[str, str], dim: int) -> MineResult:
-        """Remove what no step of this run has made, see what has changed meanwhile, and write the reports."""
+        """Remove what no step of this run has made, see what has changed meanwhile, and write the
+        reports."""
         result = replace(result, changed=self.given.changes(models["source"]))
         sweep_stages(self.folder, {row["stage"] for row in result.report})
         sweep_lists(self.folder, self.plan.lists)
@@ -241,8 +244,8 @@ def _check_vectors(side: Side, model: str, dim: int) -> None:
 
 
 def run_mine(config: MineConfig, quiet: bool = False) -> MineResult:
-    """Mine as configured. Raises UsageError for what the user can mend before the run, InputError and RunError within
-    it."""
+    """Mine as configured. Raises UsageError for what the user can mend before the run, InputError
+    and RunError within it."""
     model = shipped_model() if config.model is None else config.model
     for name, path in (("model", model), ("gold", config.gold)):
         if path is not None and not Path(path).exists():

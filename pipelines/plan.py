@@ -1,4 +1,5 @@
-"""The steps of a mining run, stage by stage: which files each step reads and which parameters its key covers."""
+"""The steps of a mining run, stage by stage: which files each step reads and which parameters its
+key covers."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mining.config import MineConfig
+from mining.config.mine import MineConfig
 from mining.corpus import CorpusSpec
 from mining.errors import UsageError
 from pipelines.artefacts import Marker, Step
@@ -18,7 +19,8 @@ from pipelines.search_plan import joined
 from pipelines.versions import versions_of
 
 SIDES = ("source", "target")
-#: What `shard_lists` can list: kind of marker and suffix of its files; those by shard tell its rows.
+#: What `shard_lists` can list: kind of marker and suffix of its files; those by shard tell its
+#: rows.
 KINDS = {
     "chunks": ("read", ".parquet"),
     "duplicates": ("dedup", ".npy"),
@@ -77,7 +79,8 @@ class Side:
         return sum(marker.info["valid"] for marker in self.vectors)
 
     def files(self, which: str, suffix: str) -> dict[str, str]:
-        """Files of one kind of marker (``read``, ``shards``, ``vectors``, ``lists``, …), with hashes, in order."""
+        """Files of one kind of marker (``read``, ``shards``, ``vectors``, ``lists``, …), with
+        hashes, in order."""
         return joined(marker.inputs(suffix) for marker in getattr(self, which))
 
     def reasons(self) -> dict[str, int]:
@@ -108,7 +111,8 @@ class Plan:
         execution: dict[str, Any] | None = None,
         uses: Sequence[str] = (),
     ) -> Step:
-        """A step in this run's folder; `uses` names libraries that the stage does not always need."""
+        """A step in this run's folder; `uses` names libraries that the stage does not always
+        need."""
         more = (lists or {}, versions_of(stage, uses))
         return Step(str(self.folder), stage, name, params, inputs or {}, execution or {}, destination, *more)
 
@@ -149,7 +153,8 @@ class Plan:
         ]
 
     def _gold(self) -> dict[str, str]:
-        """The gold file with the hash that it had when the run began: every step must see the same bytes."""
+        """The gold file with the hash that it had when the run began: every step must see the same
+        bytes."""
         gold = self.given.gold
         return {} if gold is None else {gold.path: gold.hash}
 

@@ -24,7 +24,8 @@ class Progress:
 
     @contextlib.contextmanager
     def stage(self, label: str, total: int, done: int) -> Iterator[Callable[[float], None]]:
-        """A bar over `total` steps of which `done` are finished; yields a function that is told how many more are."""
+        """A bar over `total` steps of which `done` are finished; yields a function that is told how
+        many more are."""
         columns = (
             TextColumn("{task.description:>12}"),
             BarColumn(),

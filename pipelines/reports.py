@@ -1,4 +1,5 @@
-"""What a run tells about itself: its settings, when it begins; its cost and what it is made of, when it has ended."""
+"""What a run tells about itself: its settings, when it begins; its cost and what it is made of,
+when it has ended."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from typing import Any
 import yaml
 
 from mining import __version__
-from mining.config import MineConfig
+from mining.config.mine import MineConfig
+from mining.io.atomic import replacing
 from mining.shown import safe
-from mining.writing import replacing
 from pipelines.artefacts import Marker, write_json
 from pipelines.given import Given, GivenFile, Signature, signature
 from pipelines.versions import installed
@@ -23,8 +24,8 @@ PAIRS = "pairs.tsv"
 
 
 def begin(folder: Path, config: MineConfig) -> Signature | None:
-    """Write the settings, and a manifest that says that the run is not complete and whether there are pairs of an
-    earlier one; returns the signature of these."""
+    """Write the settings, and a manifest that says that the run is not complete and whether there
+    are pairs of an earlier one; returns the signature of these."""
     text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     with replacing(folder / "config.resolved.yaml") as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
@@ -40,8 +41,8 @@ def write_report(folder: Path, stages: Sequence[dict[str, Any]], search: Mapping
 
 
 def write_manifest(folder: Path, given: Given, files: Sequence[Marker], facts: Mapping[str, Any]) -> None:
-    """``manifest.json``: what was mined by what, and what came of it; `facts` are the model, pairs, threshold and what
-    has changed since the run began."""
+    """``manifest.json``: what was mined by what, and what came of it; `facts` are the model, pairs,
+    threshold and what has changed since the run began."""
     manifest = {
         "complete": True,
         "bitext_miner": __version__,
@@ -59,6 +60,7 @@ def _file(file: GivenFile) -> dict[str, str]:
 
 
 def model_facts(path: str | None, models: Mapping[str, str], dim: int) -> dict[str, Any]:
-    """Path (None: the shipped model), the hash (of each side, where they differ) and the dimension."""
+    """Path (None: the shipped model), the hash (of each side, where they differ) and the
+    dimension."""
     same = models["source"] == models["target"]
     return {"path": path, "hash": models["source"] if same else dict(models), "dim": dim}

@@ -1,8 +1,8 @@
 """The run folder: made, recognised, and locked so that only one run works in it.
 
-The folder itself may be a symbolic link. What a run keeps its books in, the lock and the folders of the stages, must
-not: a link there is named, for the run would write and delete in another place. A link in the place of a result gives
-way to the result.
+The folder itself may be a symbolic link. What a run keeps its books in, the lock and the folders of
+the stages, must not: a link there is named, for the run would write and delete in another place. A
+link in the place of a result gives way to the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mining.errors import RunError, UsageError
-from mining.writing import check_place, take_lock
+from mining.io.atomic import check_place, take_lock
 
 LOCK = ".bitext-run.lock"
 #: What a run writes for the user.
@@ -34,8 +34,8 @@ RESULTS = (
 
 
 def make_run_folder(path: Path) -> None:
-    """Create the folder; raises UsageError when it cannot be written, holds something that is not a run, or something
-    else in the place of what a run writes."""
+    """Create the folder; raises UsageError when it cannot be written, holds something that is not a
+    run, or something else in the place of what a run writes."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         foreign = not os.path.lexists(path / LOCK) and any(path.iterdir())
@@ -75,8 +75,8 @@ def _check_places(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a run folder; it is released however the process ends. Raises RunError when another run holds
-    it. Where the file system has no locks, there is a warning instead."""
+    """Hold the lock of a run folder; it is released however the process ends. Raises RunError when
+    another run holds it. Where the file system has no locks, there is a warning instead."""
     handle = _open_lock(path / LOCK)
     try:
         if not take_lock(handle, path):

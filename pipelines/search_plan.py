@@ -96,7 +96,8 @@ def join(plan: Plan, sides: Sequence[Side], groups: int, division: Division, dim
 
 
 def merge_pairs(plan: Plan, sides: Sequence[Side], found: Sequence[Marker]) -> list[Step]:
-    """One step a shard of either side: its lists against all shards of the other; `found` is by pair of shards."""
+    """One step a shard of either side: its lists against all shards of the other; `found` is by
+    pair of shards."""
     source, target = sides
     width = len(target.shards)
     steps = []

@@ -17,7 +17,8 @@ from pipelines.lists import FileList
 
 
 def open_array(path: str, dtype: np.dtype | type, shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Map an .npy file and check dtype and shape (None: any length); raises InputError when they differ.
+    """Map an .npy file and check dtype and shape (None: any length); raises InputError when they
+    differ.
 
     The map holds no open file, of which a process may often have no more than 1,024.
     """
@@ -32,7 +33,8 @@ def open_array(path: str, dtype: np.dtype | type, shape: tuple[int | None, ...])
 
 
 def _mapped(path: str) -> NDArray[Any]:
-    # numpy's own maps keep the file open as long as they live; Arrow's last as long as their buffer.
+    # numpy's own maps keep the file open as long as they live; Arrow's last as long as their
+    # buffer.
     with pa.memory_map(path) as file:
         if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError("another version of the format")
@@ -49,8 +51,8 @@ def _mapped(path: str) -> NDArray[Any]:
 def concatenated(
     paths: Sequence[str], dtype: np.dtype | type, row: tuple[int, ...], limits: Sequence[tuple[int, int]]
 ) -> NDArray[Any]:
-    """The rows of `limits` (start, stop) of each file, one after the other; no more than one file is mapped at a
-    time."""
+    """The rows of `limits` (start, stop) of each file, one after the other; no more than one file
+    is mapped at a time."""
     result = np.empty((sum(stop - start for start, stop in limits), *row), dtype)
     at = 0
     for path, (start, stop) in zip(paths, limits, strict=True):
@@ -60,8 +62,8 @@ def concatenated(
 
 
 def write_blocks(file: BinaryIO, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterable[NDArray[Any]]) -> None:
-    """Write an .npy file block by block, by plain writes: a full disk is an error there, and the end of the process
-    under mapped memory."""
+    """Write an .npy file block by block, by plain writes: a full disk is an error there, and the
+    end of the process under mapped memory."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
     for block in blocks:
@@ -76,7 +78,8 @@ class Parts(Protocol):
 
 
 class ShardFiles:
-    """The arrays in the files of a list; each is mapped when it is asked for, and kept by nobody."""
+    """The arrays in the files of a list; each is mapped when it is asked for, and kept by
+    nobody."""
 
     def __init__(self, files: FileList, dtype: np.dtype | type, row: tuple[int, ...] = ()) -> None:
         self.files, self.dtype, self.row = files, dtype, row
@@ -93,14 +96,15 @@ class ShardFiles:
 
 
 class ShardedArray:
-    """Arrays of consecutive row ranges as one. `firsts` are the row numbers at which the `parts` begin, `rows` the
-    total."""
+    """Arrays of consecutive row ranges as one. `firsts` are the row numbers at which the `parts`
+    begin, `rows` the total."""
 
     def __init__(self, parts: Parts, firsts: Sequence[int], rows: int) -> None:
         self.parts, self.limits = parts, [*firsts, rows]
 
     def take(self, rows: NDArray[np.int64], fill: Any = 0) -> NDArray[Any]:
-        """The entries of `rows` (any shape); `fill` where a row is -1. One pass over each shard that is needed."""
+        """The entries of `rows` (any shape); `fill` where a row is -1. One pass over each shard
+        that is needed."""
         flat = rows.ravel()
         first = self.parts[0]
         if len(self.parts) == 1 and flat.min(initial=0) >= 0:

@@ -1,4 +1,5 @@
-"""Which versions the result of each stage depends on: of this package, of libraries, and of Python's Unicode tables."""
+"""Which versions the result of each stage depends on: of this package, of libraries, and of
+Python's Unicode tables."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from mining.errors import RunError
 
 #: What the result of every step depends on.
 ALWAYS = ("bitext_miner", "numpy")
-#: And that of the steps of each stage: numba compiles the kernels, pyarrow writes Parquet, torch multiplies.
+#: And that of the steps of each stage: numba compiles the kernels, pyarrow writes Parquet, torch
+#: multiplies.
 STAGES: dict[str, tuple[str, ...]] = {
     "read": ("numba", "pyarrow", "unicode"),
     "gold": ("numba", "pyarrow", "unicode"),
@@ -71,7 +73,8 @@ def versions_of(stage: str, more: Iterable[str] = ()) -> dict[str, str]:
 
 
 def check_versions(wanted: dict[str, str]) -> None:
-    """Raise RunError when this worker has other versions than the driver put into the step's key."""
+    """Raise RunError when this worker has other versions than the driver put into the step's
+    key."""
     for name, there in wanted.items():
         if version(name) != there:
             raise RunError(
@@ -81,6 +84,7 @@ def check_versions(wanted: dict[str, str]) -> None:
 
 
 def installed() -> dict[str, str]:
-    """Versions for the manifest: of Python, its Unicode tables and the libraries that are installed."""
+    """Versions for the manifest: of Python, its Unicode tables and the libraries that are
+    installed."""
     found = {name: version(name) for name in RECORDED if version(name) != "none"}
     return {"python": platform.python_version(), "unicode": version("unicode"), **found}

@@ -1,5 +1,5 @@
-"""Doing one step, on whatever worker the runner chose: outputs, marker, bounded retry, peak memory, and errors by
-file."""
+"""Doing one step, on whatever worker the runner chose: outputs, marker, bounded retry, peak memory,
+and errors by file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import traceback
 from typing import Any
 
 from mining.errors import BitextError, UsageError
-from mining.writing import is_full, reason, write_json
+from mining.io.atomic import is_full, reason, write_json
 from pipelines.artefacts import Failure, Outputs, Step, read_marker, verified_marker
 from pipelines.versions import check_versions
 
@@ -42,8 +42,8 @@ _CARRIED = re.compile(CARRIED + "([A-Za-z0-9+/]+=*)")
 
 
 class StepFailedError(Exception):
-    """A step failed, and not even its error file could be written. The text holds the name of the step and the
-    failure, in a form that survives what runners make of it."""
+    """A step failed, and not even its error file could be written. The text holds the name of the
+    step and the failure, in a form that survives what runners make of it."""
 
 
 def carrying(step: Step, failure: Failure) -> StepFailedError:
@@ -62,8 +62,9 @@ def carried_failure(error: Exception) -> tuple[str, Failure] | None:
 
 
 def do_step(step: Step) -> None:
-    """Run a step and write its marker. A failure is left in the step's error file, since runners report exceptions each
-    in their own way, or not at all; only where that file cannot be written there is a StepFailedError."""
+    """Run a step and write its marker. A failure is left in the step's error file, since runners
+    report exceptions each in their own way, or not at all; only where that file cannot be written
+    there is a StepFailedError."""
     try:
         _attempt(step)
     except Exception as error:
@@ -115,7 +116,7 @@ def _run(step: Step, outputs: Outputs) -> None:
     if step.marker_path.exists() and verified_marker(step) is not None:
         return
     check_versions(step.versions)
-    module = importlib.import_module(f"pipelines.stages.{step.stage}")
+    module = importlib.import_module(f"pipelines.transforms.{step.stage}")
     reset_peak_memory()
     started, cpu = time.monotonic(), time.process_time()
     info = module.run(step, outputs)

@@ -10,7 +10,8 @@ from typer.testing import CliRunner, Result
 
 
 def runner(command: Callable[..., Any]) -> Callable[..., Result]:
-    """A function that runs `command` with the arguments given; its errors come through as they are."""
+    """A function that runs `command` with the arguments given; its errors come through as they
+    are."""
     app = typer.Typer()
     app.command()(command)
 

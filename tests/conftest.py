@@ -1,4 +1,5 @@
-"""A made-up pair of languages, a tiny model trained on it, and a mining task with gold, all in a second or two."""
+"""A made-up pair of languages, a tiny model trained on it, and a mining task with gold, all in a
+second or two."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from mining.cli.app import main
 from mining.training import TrainConfig, train
+from pipelines.cli.app import main
 
 # No test depends on time: an example that is slow on a busy machine is no failure.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -74,7 +75,8 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_task(folder: Path, rows: int = 220, aligned: int = 90, seed: int = 5) -> Task:
-    """Write a task with duplicates and blank rows on both sides; the order of the sides says nothing of the gold."""
+    """Write a task with duplicates and blank rows on both sides; the order of the sides says
+    nothing of the gold."""
     chance = random.Random(seed)
     sentences = [sentence(chance) for _ in range(2 * rows - aligned)]
     source = [(f"s-{i:04d}", " ".join(words)) for i, words in enumerate(sentences[:rows])]

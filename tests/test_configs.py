@@ -1,4 +1,5 @@
-"""Every preset in configs/ is valid as it stands, says how it is run, and asks Beam for options that Beam has."""
+"""Every preset in configs/ is valid as it stands, says how it is run, and asks Beam for options
+that Beam has."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from mining.config import MineConfig, RunnerSettings
+from mining.config.base import Settings, read_yaml, validate
+from mining.config.mine import MineConfig, RunnerSettings
 from mining.errors import UsageError
-from mining.settings import Settings, read_yaml, validate
 from mining.training import TrainConfig
 from mining.training.data import PrepareConfig
 from pipelines import engine

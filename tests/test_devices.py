@@ -7,7 +7,8 @@ import threading
 import pytest
 import torch
 
-from mining.config import EncodeSettings, SearchSettings
+from mining.config.base import validate
+from mining.config.mine import EncodeSettings, SearchSettings
 from mining.device_names import first_device
 from mining.devices import (
     full_accumulation,
@@ -18,7 +19,6 @@ from mining.devices import (
     torch_threads,
 )
 from mining.errors import UsageError
-from mining.settings import validate
 
 
 def test_one_several_and_all_devices(monkeypatch):

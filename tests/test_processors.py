@@ -1,4 +1,5 @@
-"""Results that are the same bytes on every processor: run in processes that are told to be older ones."""
+"""Results that are the same bytes on every processor: run in processes that are told to be older
+ones."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import sys
 
 import pytest
 
-#: Prints one line a result. Means of 50 rows are seldom exact, so what is rounded after them shows how it was computed.
+#: Prints one line a result. Means of 50 rows are seldom exact, so what is rounded after them shows
+#: how it was computed.
 RESULTS = """
 import hashlib
 import numpy as np

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from mining.config import MineConfig
-from mining.settings import override, validate
+from mining.config.base import override, validate
+from mining.config.mine import MineConfig
 from mining.training import TrainConfig, train
 from pipelines.mine import run_mine
 from tests.pipelines.conftest import contents

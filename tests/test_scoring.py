@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from mining.api import mine
-from mining.cli.score import score
 from mining.corpus import BitextSpec, CorpusSpec, Row
 from mining.encoder import Encoder, PieceTokenizer, load_encoder, save_model, write_vectors
 from mining.encoder.networks import AverageNetwork
@@ -32,6 +31,7 @@ from mining.scoring import (
     score_file,
 )
 from mining.search import from_stored, to_stored
+from pipelines.cli.score import score
 
 ENGLISH = ["red", "green", "blue", "house", "tree", "river", "stone", "bird"]
 GERMAN = ["rot", "grün", "blau", "haus", "baum", "fluss", "stein", "vogel"]

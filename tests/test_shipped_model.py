@@ -1,4 +1,5 @@
-"""The model that ships with the package is whole, small, packed into the wheel, and knows its eight languages."""
+"""The model that ships with the package is whole, small, packed into the wheel, and knows its eight
+languages."""
 
 # ruff: noqa: RUF001 (letters of other scripts look alike)
 from __future__ import annotations
@@ -111,7 +112,8 @@ def encoder() -> SentenceEncoder:
 
 
 def right(encoder: SentenceEncoder, language: str) -> int:
-    """How many sentences have their translation as the nearest of the other language, both directions counted."""
+    """How many sentences have their translation as the nearest of the other language, both
+    directions counted."""
     (english, _), (other, _) = (encoder.encode(SENTENCES[code]) for code in ("en", language))
     cosines = english @ other.T
     places = np.arange(len(cosines))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mining.cli.stop import check_address_space, is_shortage, shortage, stopped_by_ctrl_c
 from mining.errors import RunError
+from pipelines.cli.stop import check_address_space, is_shortage, shortage, stopped_by_ctrl_c
 
 #: A generous wait: a process that does not stop is ended by the test.
 PATIENCE = 120
@@ -20,8 +20,9 @@ BUSY = "hashlib.pbkdf2_hmac('sha256', b'', b'', 2_000_000_000)"
 
 
 def ended(script: str, *numbers: signal.Signals) -> tuple[int, str]:
-    """Run a script, send it signals as soon as it writes a line, and give its exit code and what it says."""
-    command = [sys.executable, "-c", f"import hashlib, sys\nfrom mining.cli.stop import *\n{script}"]
+    """Run a script, send it signals as soon as it writes a line, and give its exit code and what it
+    says."""
+    command = [sys.executable, "-c", f"import hashlib, sys\nfrom pipelines.cli.stop import *\n{script}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -42,7 +43,7 @@ def test_stops_while_native_code_keeps_the_main_thread():
 
 def test_stops_before_it_is_watched():
     script = """
-from mining.cli.begin import stop_at_ctrl_c
+from pipelines.cli.begin import stop_at_ctrl_c
 stop_at_ctrl_c()
 print('ready', flush=True)
 while True:
@@ -54,10 +55,10 @@ while True:
 
 def test_nothing_is_imported_before_ctrl_c_is_heard():
     script = (
-        "import sys, mining.cli.__main__; print(*sorted(name for name in sys.modules if name.startswith('mining')))"
+        "import sys, pipelines.cli.__main__; print(*sorted(n for n in sys.modules if n[:6] in ('mining', 'pipeli')))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["mining", "mining.cli", "mining.cli.__main__", "mining.cli.begin"]
+    assert done.stdout.split() == ["pipelines", "pipelines.cli", "pipelines.cli.__main__", "pipelines.cli.begin"]
 
 
 def test_a_termination_is_left_to_the_system():
@@ -80,7 +81,7 @@ with stopped_by_ctrl_c():
 
 def test_removes_files_that_are_begun(tmp_path):
     script = f"""
-from mining.writing import replacing
+from mining.io.atomic import replacing
 with stopped_by_ctrl_c(), replacing({str(tmp_path / "file")!r}) as temporary:
     open(temporary, 'w').write('half')
     print('ready', flush=True)
@@ -103,7 +104,7 @@ with stopped_by_ctrl_c():
     print('ready', flush=True)
     {BUSY}
 """
-    command = [sys.executable, "-c", f"import hashlib\nfrom mining.cli.stop import *\n{script}"]
+    command = [sys.executable, "-c", f"import hashlib\nfrom pipelines.cli.stop import *\n{script}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -187,7 +188,7 @@ def test_interrupted_run_ends_in_one_line_and_can_go_on(markers, task, tiny_mode
     folder = tmp_path / "run"
     flags = ["--columns", "id,text", "--shard-rows", "40", "--threads", "1", "--quiet", "--output", folder]
     sides = ["--source", task.source, "--target", task.target, "--model", tiny_model]
-    command = [sys.executable, "-m", "mining.cli", "mine", *map(str, [*flags, *sides])]
+    command = [sys.executable, "-m", "pipelines.cli", "mine", *map(str, [*flags, *sides])]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         while not list(Path(folder).glob(markers)) and process.poll() is None:
             os.sched_yield()

@@ -1,4 +1,5 @@
-"""Nothing in a file's name or texts commands the terminal, is taken for markup, or cannot be written."""
+"""Nothing in a file's name or texts commands the terminal, is taken for markup, or cannot be
+written."""
 
 from __future__ import annotations
 
@@ -12,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from mining.cli import app
-from mining.cli.evaluate.output import show_table
-from mining.cli.say import LogFormatter, say, warn
 from mining.console import SafeConsole
 from mining.errors import InputError
 from mining.shown import json_text, safe, safe_lines, shown
+from pipelines.cli import app
+from pipelines.cli.evaluate.output import show_table
+from pipelines.cli.say import LogFormatter, say, warn
 from pipelines.progress import Progress
 
 ROOT = Path(__file__).parent.parent
-#: Red, a bell, a line of its own, C1's CSI, text from right to left, a byte that is no UTF-8, and markup of rich.
+#: Red, a bell, a line of its own, C1's CSI, text from right to left, a byte that is no UTF-8, and
+#: markup of rich.
 EVIL = "a\x1b[31mb\x07c\nd\x9bm\u202ee\udce9[red]f"
 EVIL_SAFE = "a\\x1b[31mb\\x07c\\nd\\u009bm\\u202ee\\xe9[red]f"
 
@@ -110,7 +112,7 @@ def test_an_error_of_the_system_names_the_file_safely(
 def test_streams_of_another_encoding_get_escapes(tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/ma\xdf\xe9-\xe2\x86\x92.yaml"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", "from mining.cli.app import main; main()", "mine", "--config", name]
+    command = [sys.executable, "-c", "from pipelines.cli.app import main; main()", "mine", "--config", name]
     done = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
     assert done.returncode == 2
     assert done.stderr.endswith(b"/ma\\xdf\\xe9-\\u2192.yaml: no such configuration file\n")

@@ -2,7 +2,8 @@
 
 >>> from mining.corpus import CorpusSpec, read_rows
 >>> spec = CorpusSpec(path="news-*.tsv.xz", columns=["id", "text"])
->>> sentences = {row.id: row.texts[0] for row in read_rows(spec) if row.reason is None}  # doctest: +SKIP
+>>> sentences = {row.id: row.texts[0] for row in read_rows(spec) if row.reason is None}  # doctest:
++SKIP
 """
 
 from __future__ import annotations

@@ -39,11 +39,12 @@ class _Pair(NamedTuple):
 def read_catalogue(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one catalogue; the record number counts the rows.
 
-    The header and obsolete, fuzzy and untranslated messages are no rows. A message with plural forms gives two: the
-    singular and the plural, each with the form that the rule in the header gives it; without a rule, the first form
-    and the last. A form that is missing gives no row. Where the msgid is a key and the extracted comment says
-    ``Default: "..."`` (Plone's convention), that default is the source text; .mo files have no comments. What
-    ``msgfmt`` refuses is a bad row. A file is read whole: catalogues are small.
+    The header and obsolete, fuzzy and untranslated messages are no rows. A message with plural
+    forms gives two: the singular and the plural, each with the form that the rule in the header
+    gives it; without a rule, the first form and the last. A form that is missing gives no row.
+    Where the msgid is a key and the extracted comment says ``Default: "..."`` (Plone's convention),
+    that default is the source text; .mo files have no comments. What ``msgfmt`` refuses is a bad
+    row. A file is read whole: catalogues are small.
     """
     for number, item in enumerate(_rows(file.path, digest), 1):
         row_id = generated_id(file.name, number)
@@ -82,7 +83,8 @@ def _rows(path: str, digest: Digest | None) -> Iterator[_Pair | Fault]:
 
 
 def _catalogue(path: str, digest: Digest | None) -> tuple[Iterable[Message | Fault], str]:
-    """The messages, and the header as far as ASCII goes. It is looked for first, since it names the charset."""
+    """The messages, and the header as far as ASCII goes. It is looked for first, since it names the
+    charset."""
     data = read_all(path, digest)
     if _is_mo(path):
         try:
@@ -133,11 +135,11 @@ def _source_text(message: Message) -> str:
 
 
 def _default(comment: tuple[str, ...]) -> str:
-    r"""The text after ``Default:``: one quoted string or several, of which each may be wrapped over lines.
+    r"""The text after ``Default:``: one quoted string or several, of which each may be wrapped over
+    lines.
 
-    Without a closing quotation mark the text is cut, and none; with other text after that mark it is unclear where it
-    ends.
-    """
+    Without a closing quotation mark the text is cut, and none; with other text after that mark it
+    is unclear where it ends."""
     strings: list[str] = []
     wrapped: list[str] = []
     for line in comment:

@@ -1,7 +1,8 @@
-"""Blocks of lines cut into cells without a Python object a row: kernels over bytes, strings in Arrow.
+"""Blocks of lines cut into cells without a Python object a row: kernels over bytes, strings in
+Arrow.
 
-What `mining.corpus.lines` says of lines and `str` of white space holds here too; the readers row by row are the
-reference.
+What `mining.corpus.lines` says of lines and `str` of white space holds here too; the readers row by
+row are the reference.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ _TAB, _LINE_FEED, _RETURN, _SPACE = 9, 10, 13, 32
 
 
 class Cells(NamedTuple):
-    """The cells of a block of n lines, each `width` wide: bounds in `data`, and the lines that are not so wide.
+    """The cells of a block of n lines, each `width` wide: bounds in `data`, and the lines that are
+    not so wide.
 
-    `data` is uint8; `starts` and `stops` are (n, width) int64; `tabs` (n,) int64 counts the tabs of each line. A line
-    of another width has only the bounds of its first cells.
+    `data` is uint8; `starts` and `stops` are (n, width) int64; `tabs` (n,) int64 counts the tabs of
+    each line. A line of another width has only the bounds of its first cells.
     """
 
     data: NDArray[np.uint8]
@@ -76,10 +78,11 @@ def _count(data, value):  # type: ignore[no-untyped-def]
 
 
 def find_cells(block: bytes, width: int, separator: int = _TAB) -> Cells:
-    r"""Cut a block of lines (without the ``\n`` of the last) at its tabs; one ``\r`` at the end of a line is left out.
+    r"""Cut a block of lines (without the ``\n`` of the last) at its tabs; one ``\r`` at the end of
+    a line is left out.
 
-    Byte order marks at the start of a cell are left out too. A `separator` that is no byte (-1) leaves lines whole.
-    """
+    Byte order marks at the start of a cell are left out too. A `separator` that is no byte (-1)
+    leaves lines whole."""
     # A copy, since kernels take writable arrays only: another type would have to be compiled for.
     data = np.frombuffer(bytearray(block), dtype=np.uint8)
     lines = _count(data, _LINE_FEED) + 1
@@ -91,7 +94,8 @@ def find_cells(block: bytes, width: int, separator: int = _TAB) -> Cells:
 
 @compiled
 def _space_at(data, i, stop):  # type: ignore[no-untyped-def]
-    """Bytes of the white space character (`str.isspace`) at `i`, 0 if there is none; `data` is valid UTF-8."""
+    """Bytes of the white space character (`str.isspace`) at `i`, 0 if there is none; `data` is
+    valid UTF-8."""
     first = data[i]
     if first < 128:
         return 1 if first == _SPACE or 9 <= first <= 13 or 28 <= first <= 31 else 0
@@ -128,7 +132,8 @@ def _inspect(data, starts, stops, chars, blank):  # type: ignore[no-untyped-def]
 def inspect(
     data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The characters (n,) int64 of each cell, and whether it is empty or nothing but white space (n,) bool."""
+    """The characters (n,) int64 of each cell, and whether it is empty or nothing but white space
+    (n,) bool."""
     chars, blank = np.empty(len(starts), dtype=np.int64), np.empty(len(starts), dtype=bool)
     _inspect(data, starts, stops, chars, blank)
     return chars, blank
@@ -147,7 +152,8 @@ def _cut(data, starts, stops, chars, rows, limit):  # type: ignore[no-untyped-de
 
 
 def cut(cells: tuple[NDArray, NDArray, NDArray, NDArray], rows: NDArray[np.int64], limit: int) -> None:
-    """Let cells end after `limit` characters, in place; `cells` are data, starts, stops and characters."""
+    """Let cells end after `limit` characters, in place; `cells` are data, starts, stops and
+    characters."""
     _cut(*cells, rows, limit)
 
 
@@ -172,7 +178,8 @@ def strings(data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[n
 
 
 def string_buffers(values: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of n strings (none null) one after the other, and the offsets (n + 1,) of each in them."""
+    """The bytes of n strings (none null) one after the other, and the offsets (n + 1,) of each in
+    them."""
     values = values.cast(pa.large_string())
     _, offsets, data = values.buffers()
     if not len(values):

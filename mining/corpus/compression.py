@@ -1,4 +1,5 @@
-"""Plain and compressed files as pieces of bytes; a compressed file that ends early is an error, never an end."""
+"""Plain and compressed files as pieces of bytes; a compressed file that ends early is an error,
+never an end."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _NO_BYTES = "the file has no bytes at all"  # not even the header that compresse
 
 
 class BrokenStreamError(InputError):
-    """The bytes of a file cannot be had; ``problem`` says why, without the path, for a reader that knows the line."""
+    """The bytes of a file cannot be had; ``problem`` says why, without the path, for a reader that
+    knows the line."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
@@ -28,7 +30,8 @@ class BrokenStreamError(InputError):
 
 
 class Digest(Protocol):
-    """What takes in the bytes of a file as they lie on disk, in order, while it is read: a hash of ``hashlib``."""
+    """What takes in the bytes of a file as they lie on disk, in order, while it is read: a hash of
+    ``hashlib``."""
 
     def update(self, data: bytes, /) -> None:
         """Take in the next bytes."""
@@ -36,11 +39,13 @@ class Digest(Protocol):
 
 
 def read_pieces(path: str, digest: Digest | None = None) -> Iterator[bytes]:
-    """The content of a file, decompressed by its extension (.gz .bz2 .xz .zst), as non-empty pieces of at most 1 MiB.
+    """The content of a file, decompressed by its extension (.gz .bz2 .xz .zst), as non-empty pieces
+    of at most 1 MiB.
 
-    Several compressed streams in one file are read one after the other. After the last piece `digest` has been given
-    the whole file as it lies on disk. Raises UsageError if the file cannot be opened, BrokenStreamError (an InputError)
-    if it is truncated, corrupt or not what its extension says.
+    Several compressed streams in one file are read one after the other. After the last piece
+    `digest` has been given the whole file as it lies on disk. Raises UsageError if the file cannot
+    be opened, BrokenStreamError (an InputError) if it is truncated, corrupt or not what its
+    extension says.
     """
     compression = compression_of(path)
     try:
@@ -66,11 +71,12 @@ def read_all(path: str, digest: Digest | None = None) -> bytes:
 
 @contextmanager
 def open_seekable(path: str, digest: Digest | None = None) -> Iterator[IO[bytes]]:
-    """A binary file that can seek; a compressed one is first written, decompressed, to an unnamed temporary file.
+    """A binary file that can seek; a compressed one is first written, decompressed, to an unnamed
+    temporary file.
 
-    `digest` is given the whole file, as it lies on disk, before anything else is read. Raises InputError at the end if
-    a plain file was written to meanwhile: its parts need not belong together, nor to the digest; RunError where there
-    is no room for the temporary file.
+    `digest` is given the whole file, as it lies on disk, before anything else is read. Raises
+    InputError at the end if a plain file was written to meanwhile: its parts need not belong
+    together, nor to the digest; RunError where there is no room for the temporary file.
     """
     if compression_of(path) is None:
         try:
@@ -109,7 +115,8 @@ def _state(file: IO[bytes]) -> tuple[int, int]:
 
 
 class _Source:
-    """The bytes of a file as they lie on disk, in order, also given to a digest; `size` counts them."""
+    """The bytes of a file as they lie on disk, in order, also given to a digest; `size` counts
+    them."""
 
     closed = False  # Arrow asks
 
@@ -144,7 +151,8 @@ def _decompressed(source: _Source, compression: str) -> Iterator[bytes]:
 
 
 def _arrow_pieces(source: _Source, compression: str) -> Iterator[bytes]:
-    """gzip and zstd through Arrow, whose streams refuse a truncated file; those of zstandard end without a word."""
+    """gzip and zstd through Arrow, whose streams refuse a truncated file; those of zstandard end
+    without a word."""
     import pyarrow as pa
 
     try:
@@ -155,7 +163,8 @@ def _arrow_pieces(source: _Source, compression: str) -> Iterator[bytes]:
 
 
 def _decoded_pieces(source: _Source, new_decoder: Callable[[], Any]) -> Iterator[bytes]:
-    """bz2 and xz stream by stream: ``bz2.open`` and ``lzma.open`` ignore faulty data after the first stream."""
+    """bz2 and xz stream by stream: ``bz2.open`` and ``lzma.open`` ignore faulty data after the
+    first stream."""
     decoder = new_decoder()
     compressed = source.read(PIECE)
     while True:

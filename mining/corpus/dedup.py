@@ -1,4 +1,5 @@
-"""Exact duplicates: the key of a text, and the first occurrence of each key within a hash bucket."""
+"""Exact duplicates: the key of a text, and the first occurrence of each key within a hash
+bucket."""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ KEY_BYTES = 16
 
 
 def dedup_key(text: str) -> bytes:
-    """16 bytes that are equal for texts equal up to NFKC, what is unseen and white space (case counts).
+    """16 bytes that are equal for texts equal up to NFKC, what is unseen and white space (case
+    counts).
 
-    The text is normalised to NFKC, the characters of `unseen` are left out, each run of white space becomes one space,
-    and both ends are stripped; the key is the BLAKE2b digest of its UTF-8.
+    The text is normalised to NFKC, the characters of `unseen` are left out, each run of white space
+    becomes one space, and both ends are stripped; the key is the BLAKE2b digest of its UTF-8.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-        # Forms of letters with a vowel sign come apart in the first step, and what stood around a sign may compose.
+        # Forms of letters with a vowel sign come apart in the first step, and what stood around a
+        # sign may compose.
         seen = without_unseen("", text)
         text = text if len(seen) == len(text) else unicodedata.normalize("NFKC", seen)
     normal = " ".join(text.split())
@@ -30,10 +33,11 @@ def dedup_key(text: str) -> bytes:
 
 
 def key_order(first: NDArray[np.uint64], *rest: NDArray[Any]) -> NDArray[np.int64]:
-    """Indices (n,) that sort by `first` and, where that is equal, by each of `rest` in turn and by the index itself.
+    """Indices (n,) that sort by `first` and, where that is equal, by each of `rest` in turn and by
+    the index itself.
 
-    Halves of digests are equal for equal texts and hardly ever else: one plain sort of numbers does nearly all, and
-    only the tied rows need the rest.
+    Halves of digests are equal for equal texts and hardly ever else: one plain sort of numbers does
+    nearly all, and only the tied rows need the rest.
     """
     order = np.argsort(first)
     ranked = first[order]
@@ -50,8 +54,9 @@ def first_occurrence(
 ) -> NDArray[np.int64]:
     """For each row, the index of the first row with the same key, first by (chunk, position).
 
-    `keys` is (n, 16) uint8, `chunk` and `position` are (n,) int64, in any order. Returns (n,) int64; a row is its own
-    first occurrence exactly if it is kept, so ``np.flatnonzero(first != np.arange(n))`` are the duplicates.
+    `keys` is (n, 16) uint8, `chunk` and `position` are (n,) int64, in any order. Returns (n,)
+    int64; a row is its own first occurrence exactly if it is kept, so ``np.flatnonzero(first !=
+    np.arange(n))`` are the duplicates.
     """
     keys = np.ascontiguousarray(keys, dtype=np.uint8)
     n = len(keys)

@@ -17,10 +17,11 @@ from mining.corpus.tables import TableForm, TextColumn, judged
 
 
 def read_tsv(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
-    """Rows of one TSV file; the id comes from the column `spec.id`, by default ``id`` if such a column is declared.
+    """Rows of one TSV file; the id comes from the column `spec.id`, by default ``id`` if such a
+    column is declared.
 
-    Blocks of lines are cut by a kernel. Whatever is unusual (a line of another width, a row without an id, invalid
-    UTF-8, a line beyond all length) goes through `TsvReader`, the reference.
+    Blocks of lines are cut by a kernel. Whatever is unusual (a line of another width, a row without
+    an id, invalid UTF-8, a line beyond all length) goes through `TsvReader`, the reference.
     """
     reader = TsvReader(spec, file, layout)
     form = TableForm(spec)
@@ -60,7 +61,8 @@ def _with_unusual(
 
 
 class TsvReader:
-    """The places of the columns, and what becomes of each line: also of those without the declared form."""
+    """The places of the columns, and what becomes of each line: also of those without the declared
+    form."""
 
     def __init__(self, spec: RowRules, file: InputFile, layout: Layout) -> None:
         self.spec = spec
@@ -109,7 +111,8 @@ class TsvReader:
         return bad_row(self.spec, self.file.path, self.file.name, number, self._previews(cells), problem)
 
     def _faulty(self, number: int, line: FaultyLine) -> Row:
-        """A line with invalid UTF-8 or beyond all length; it keeps its own id if that can be read from its head."""
+        """A line with invalid UTF-8 or beyond all length; it keeps its own id if that can be read
+        from its head."""
         cells = split_cells(line.head)
         if line.tabs + 1 != len(self.columns):
             return self._wrong_width(number, line.tabs + 1, cells)

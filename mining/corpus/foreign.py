@@ -1,4 +1,5 @@
-"""What the first bytes of a file say it is when it is not text in UTF-8: UTF-16, UTF-32, or packed."""
+"""What the first bytes of a file say it is when it is not text in UTF-8: UTF-16, UTF-32, or
+packed."""
 
 from __future__ import annotations
 
@@ -25,16 +26,17 @@ _ENDINGS = {"gzip": ".gz", "zstd": ".zst", "bzip2": ".bz2", "xz": ".xz", "Parque
 #: Bytes of a unit.
 _UNITS = {"UTF-32LE": 4, "UTF-32BE": 4, "UTF-16LE": 2, "UTF-16BE": 2}
 _NO_TEXT = ("Cc", "Cn", "Co", "Cs")
-#: Every second byte of UTF-16 is a control character in most scripts (for others line feeds have to tell); in the right
-#: encoding hardly a character is odd.
+#: Every second byte of UTF-16 is a control character in most scripts (for others line feeds have to
+#: tell); in the right encoding hardly a character is odd.
 _ODD_BYTES, _ODD_CHARS = 0.25, 0.02
 
 
 def foreign(head: bytes) -> str | None:
-    """What a file is that begins with `head` (`HEAD` bytes, or all of it) and how to mend it; None for text.
+    """What a file is that begins with `head` (`HEAD` bytes, or all of it) and how to mend it; None
+    for text.
 
-    UTF-16 and UTF-32 are known by their marks or, without one, by what they would be as UTF-8: much NUL and other
-    controls. One NUL here and there is no such sign: it is a character like others.
+    UTF-16 and UTF-32 are known by their marks or, without one, by what they would be as UTF-8: much
+    NUL and other controls. One NUL here and there is no such sign: it is a character like others.
     """
     found = next((name for start, name in _BEGINNINGS.items() if head.startswith(start)), None) or _wide(head)
     if found is None:
@@ -64,6 +66,7 @@ def _wide(head: bytes) -> str | None:
 
 
 def _odd(text: str) -> int:
-    """Characters that are no part of a text: controls, unassigned code points, what could not be decoded."""
+    """Characters that are no part of a text: controls, unassigned code points, what could not be
+    decoded."""
     spaces = "\t\n\v\f\r"
     return sum(c == "\ufffd" or (c not in spaces and unicodedata.category(c) in _NO_TEXT) for c in text)

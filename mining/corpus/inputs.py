@@ -17,11 +17,13 @@ _HASH_PIECE = 1 << 20
 def list_inputs(spec: RowRules) -> list[InputFile]:
     """The files of a spec, globs and packages expanded, each file once, sorted by name.
 
-    A bitext in plain text is one InputFile, of two line-aligned files. Raises UsageError if a path names nothing, a
-    folder or an unreadable file, or if the settings do not fit the format of a file.
+    A bitext in plain text is one InputFile, of two line-aligned files. Raises UsageError if a path
+    names nothing, a folder or an unreadable file, or if the settings do not fit the format of a
+    file.
     """
     groups = [_expand(spec, path) for path in spec.paths]
-    # A file is named once, however many globs match it, or its rows would come twice with the same ids.
+    # A file is named once, however many globs match it, or its rows would come twice with the same
+    # ids.
     files = list({os.path.realpath(file): file for group in groups for file in group}.values())
     formats = {file: layout(spec, file).format for file in files}
     if isinstance(spec, BitextSpec) and "text" in formats.values():
@@ -39,7 +41,8 @@ def list_inputs(spec: RowRules) -> list[InputFile]:
 
 
 def new_digest() -> hashlib.blake2b:
-    """An empty digest, for a reader to fill: its ``hexdigest()`` is then the `file_hash` of what was read."""
+    """An empty digest, for a reader to fill: its ``hexdigest()`` is then the `file_hash` of what
+    was read."""
     return hashlib.blake2b(digest_size=16)
 
 
@@ -59,7 +62,8 @@ def file_hash(path: str | os.PathLike[str]) -> str:
 
 
 def _display_name(file: str, parent: str) -> str:
-    # Ids and reports are made of it: bytes that are no UTF-8 and control characters are escapes in it.
+    # Ids and reports are made of it: bytes that are no UTF-8 and control characters are escapes in
+    # it.
     return safe(os.path.relpath(os.path.abspath(file), parent).replace(os.sep, "/"))
 
 

@@ -22,8 +22,9 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 def read_jsonl(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
     """Rows of one file; ids are strings or integers.
 
-    A dotted name (``translation.en``) is a field of an inner object, unless a field has that very name. Without
-    `spec.id` the first object decides for the file: if it has a field ``id``, every row must.
+    A dotted name (``translation.en``) is a field of an inner object, unless a field has that very
+    name. Without `spec.id` the first object decides for the file: if it has a field ``id``, every
+    row must.
     """
     reader = _JsonReader(spec, file, layout)
     lines = numbered_lines(file.path, spec.invalid_utf8, spec.max_chars, digest)
@@ -82,7 +83,8 @@ class _JsonReader:
     def _parsed(self, line: str) -> dict[str, Any]:
         for key in self._keys:
             if line.count(key) > 1:
-                # It may be a value, or a field of another object: only here is it worth while to look at every pair.
+                # It may be a value, or a field of another object: only here is it worth while to
+                # look at every pair.
                 return _parsed(line, self._careful)
         return _parsed(line, self._plain)
 
@@ -128,7 +130,8 @@ class _JsonReader:
         return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else repr(value)
 
     def _with_surrogates(self, row_id: str, texts: tuple[str, ...], number: int, extra: tuple[str, ...]) -> Row:
-        r"""Half a surrogate pair (``"\ud800"``) is no character and cannot be encoded: the policy on UTF-8 applies."""
+        r"""Half a surrogate pair (``"\ud800"``) is no character and cannot be encoded: the policy
+        on UTF-8 applies."""
         name = self.file.name
         cleaned = tuple(_SURROGATE.sub("\ufffd", text) for text in texts)
         clean_id = _SURROGATE.sub("\ufffd", row_id)
@@ -145,7 +148,8 @@ _MISSING = object()
 
 
 def _value(record: dict[str, Any], field: str) -> Any:
-    """The value of a field, by its name or by the names on the way to it, between dots; `_MISSING` without one."""
+    """The value of a field, by its name or by the names on the way to it, between dots; `_MISSING`
+    without one."""
     if field in record or "." not in field:
         return record.get(field, _MISSING)
     value: Any = record

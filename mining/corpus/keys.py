@@ -1,6 +1,8 @@
-"""Keys of many texts or ids at once: BLAKE2b (RFC 7693) compiled, equal to `dedup_key` and to ``hashlib``.
+"""Keys of many texts or ids at once: BLAKE2b (RFC 7693) compiled, equal to `dedup_key` and to
+``hashlib``.
 
-Most texts need no normalisation, which a kernel sees from their bytes; the others go through `dedup_key` one by one.
+Most texts need no normalisation, which a kernel sees from their bytes; the others go through
+`dedup_key` one by one.
 """
 
 from __future__ import annotations
@@ -95,7 +97,8 @@ def _compress(state, v, words, counter, last):  # type: ignore[no-untyped-def]
 
 @compiled
 def _load(data, start, stop, held):  # type: ignore[no-untyped-def]
-    """Up to 128 bytes, with zeros behind, into the bytes of the words (little-endian, as every machine of numba)."""
+    """Up to 128 bytes, with zeros behind, into the bytes of the words (little-endian, as every
+    machine of numba)."""
     for i in range(stop - start):
         held[i] = data[start + i]
     held[stop - start :] = 0
@@ -160,11 +163,11 @@ def _find_plain(data, offsets, steady, first, last, plain):  # type: ignore[no-u
 
 @functools.cache
 def steady_codes() -> NDArray[np.bool_]:
-    """For each code point up to U+FFFF, whether NFKC leaves it as it is beside any other such, and it is neither unseen
-    nor white space: (65536,) bool.
+    """For each code point up to U+FFFF, whether NFKC leaves it as it is beside any other such, and
+    it is neither unseen nor white space: (65536,) bool.
 
-    These are normalised starters that compose with nothing before them; what does is a mark or a Hangul jamo (Unicode
-    standard annex 15).
+    These are normalised starters that compose with nothing before them; what does is a mark or a
+    Hangul jamo (Unicode standard annex 15).
     """
     unseen = frozenset(UNSEEN)
     steady = np.zeros(1 << 16, dtype=bool)
@@ -181,7 +184,8 @@ def steady_codes() -> NDArray[np.bool_]:
 
 
 def text_keys(texts: pa.Array, threads: int = 0) -> NDArray[np.uint8]:
-    """`dedup_key` of each text (n strings, none null), (n, 16) uint8; `threads` 0 stands for all cores."""
+    """`dedup_key` of each text (n strings, none null), (n, 16) uint8; `threads` 0 stands for all
+    cores."""
     data, offsets = string_buffers(texts)
     plain = np.empty(len(texts), dtype=bool)
     steady = steady_codes()

@@ -1,9 +1,9 @@
 r"""Lines of UTF-8 files, under the project's rules for what a line is.
 
-Only ``\n`` ends a line and one ``\r`` before it is stripped; U+2028, U+0085, VT, FF and a lone ``\r`` are text. A byte
-order mark at the start of the file is removed, by most readers also those at the start of a line or a cell
-(`without_marks`). The last line needs no ``\n``; a file that ends in ``\n`` has no extra line; an empty file has none.
-"""
+Only ``\n`` ends a line and one ``\r`` before it is stripped; U+2028, U+0085, VT, FF and a lone
+``\r`` are text. A byte order mark at the start of the file is removed, by most readers also those
+at the start of a line or a cell (`without_marks`). The last line needs no ``\n``; a file that ends
+in ``\n`` has no extra line; an empty file has none."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ MIN_LINE_LIMIT = 4 << 20
 
 @dataclass(frozen=True)
 class FaultyLine:
-    """A line without a text: ``invalid_utf8`` (under the policy skip) or ``too_long`` (beyond ``line_limit``).
+    """A line without a text: ``invalid_utf8`` (under the policy skip) or ``too_long`` (beyond
+    ``line_limit``).
 
-    ``head`` is its beginning (at most 4096 bytes of it, or all of a line with invalid UTF-8), with U+FFFD for what is
-    not UTF-8; ``tabs`` counts the tabs of the whole line.
+    ``head`` is its beginning (at most 4096 bytes of it, or all of a line with invalid UTF-8), with
+    U+FFFD for what is not UTF-8; ``tabs`` counts the tabs of the whole line.
     """
 
     reason: str
@@ -44,13 +45,14 @@ Line = str | FaultyLine
 
 
 def line_limit(max_chars: int) -> int:
-    """Bytes beyond which a line is not held but only counted: far more than `max_chars` characters can need, or than
-    the longest text has."""
+    """Bytes beyond which a line is not held but only counted: far more than `max_chars` characters
+    can need, or than the longest text has."""
     return min(max(MIN_LINE_LIMIT, 16 * max_chars), 4 * LONGEST_TEXT)
 
 
 def without_marks(text: str) -> str:
-    """A line or cell without the byte order marks at its start: ``cat`` and ``paste`` leave those of single files."""
+    """A line or cell without the byte order marks at its start: ``cat`` and ``paste`` leave those
+    of single files."""
     return text.lstrip("\ufeff")
 
 
@@ -65,10 +67,11 @@ def read_lines(
 ) -> Iterator[tuple[int, list[Line]]]:
     """Blocks of lines, each as the 1-based number of its first line and the lines.
 
-    Memory is bounded by a block of about 1 MiB and a line of ``line_limit(max_chars)`` bytes. Raises InputError, with
-    path and line, for a truncated or corrupt compressed file and, if `policy` is ``strict``, for invalid UTF-8; and,
-    whatever the policy, for a file that is UTF-16, UTF-32 or compressed without saying so in its name. `digest` is
-    given the file as in `read_pieces`.
+    Memory is bounded by a block of about 1 MiB and a line of ``line_limit(max_chars)`` bytes.
+    Raises InputError, with path and line, for a truncated or corrupt compressed file and, if
+    `policy` is ``strict``, for invalid UTF-8; and, whatever the policy, for a file that is UTF-16,
+    UTF-32 or compressed without saying so in its name. `digest` is given the file as in
+    `read_pieces`.
     """
     for first, block in read_blocks(path, policy, max_chars, whole=False, digest=digest):
         if not isinstance(block, bytes):
@@ -78,7 +81,8 @@ def read_lines(
 def read_blocks(
     path: str, policy: Policy, max_chars: int, whole: bool = True, digest: Digest | None = None
 ) -> Iterator[tuple[int, bytes | list[Line]]]:
-    r"""The blocks of `read_lines`; those of valid UTF-8 and lines of bearable length as they are, if `whole`.
+    r"""The blocks of `read_lines`; those of valid UTF-8 and lines of bearable length as they are,
+    if `whole`.
 
     Such a block is the bytes of its lines, each but the last with its ``\n``; nothing is stripped.
     """
@@ -139,7 +143,8 @@ class _LongLine:
 
 
 def _blocks(pieces: Iterator[bytes], limit: int) -> Iterator[bytes | _LongLine]:
-    r"""The file in runs of whole lines, without the ``\n`` of the last; a line beyond `limit` bytes comes alone."""
+    r"""The file in runs of whole lines, without the ``\n`` of the last; a line beyond `limit` bytes
+    comes alone."""
     held: list[bytes] = []
     size = 0
     long: _LongLine | None = None
@@ -175,7 +180,8 @@ def _blocks(pieces: Iterator[bytes], limit: int) -> Iterator[bytes | _LongLine]:
 
 
 def _from_start(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces without the byte order mark of the file; raises InputError if they are no text at all."""
+    """The pieces without the byte order mark of the file; raises InputError if they are no text at
+    all."""
     start = b""
     for piece in pieces:
         start += piece

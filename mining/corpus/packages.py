@@ -20,11 +20,13 @@ def is_package_path(path: str) -> bool:
 
 
 def package_catalogues(path: str) -> list[str]:
-    """The catalogue files meant by ``gettext:PACKAGE:LANG``, sorted; of a .po and .mo of one name only the .po.
+    """The catalogue files meant by ``gettext:PACKAGE:LANG``, sorted; of a .po and .mo of one name
+    only the .po.
 
-    PACKAGE is a module (``django``, ``plone.app.locales``) or the name of a distribution (``djangorestframework``);
-    LANG is the folder above ``LC_MESSAGES``, compared without case and with ``-`` equal to ``_``. Raises UsageError if
-    the package is not installed, or has no catalogue of that language (naming those it has).
+    PACKAGE is a module (``django``, ``plone.app.locales``) or the name of a distribution
+    (``djangorestframework``); LANG is the folder above ``LC_MESSAGES``, compared without case and
+    with ``-`` equal to ``_``. Raises UsageError if the package is not installed, or has no
+    catalogue of that language (naming those it has).
     """
     parsed = _NAME.fullmatch(path)
     if parsed is None:
@@ -42,7 +44,8 @@ def package_catalogues(path: str) -> list[str]:
 
 
 def prefer_po(files: Iterable[str]) -> list[str]:
-    """The files without each .mo whose .po, of the same folder and stem, is there too: it says more."""
+    """The files without each .mo whose .po, of the same folder and stem, is there too: it says
+    more."""
     files = list(files)
     stems = {stem for stem, extension in map(_split, files) if extension == ".po"}
     return [file for file in files if _split(file)[1] != ".mo" or _split(file)[0] not in stems]
@@ -58,7 +61,8 @@ def _folded(language: str) -> str:
 
 
 def _module_folders(package: str) -> list[str]:
-    """The folders of a module. Only its top level goes through the import system, since more would import parents."""
+    """The folders of a module. Only its top level goes through the import system, since more would
+    import parents."""
     top, *rest = package.split(".")
     try:
         spec = importlib.util.find_spec(top)

@@ -25,11 +25,12 @@ _NAMES_SHOWN = 500
 
 
 def read_parquet(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
-    """Rows of one file; text columns hold strings (null counts as blank), the id column strings or integers.
+    """Rows of one file; text columns hold strings (null counts as blank), the id column strings or
+    integers.
 
-    A dotted name (``translation.en``) is a field of a struct, unless a column has that very name. Raises UsageError for
-    a missing column (naming those there are), one that stands twice or one of another type, InputError for a file that
-    is not Parquet or is damaged.
+    A dotted name (``translation.en``) is a field of a struct, unless a column has that very name.
+    Raises UsageError for a missing column (naming those there are), one that stands twice or one of
+    another type, InputError for a file that is not Parquet or is damaged.
     """
     reader, number = _Reader(spec, file, layout), 0
     with open_seekable(file.path, digest) as stream:
@@ -146,7 +147,8 @@ class _Reader:
 
 
 def _kind_of(schema: pa.Schema, name: str, path: str) -> pa.DataType | None:
-    """The type of a column or of a field of a struct; None if there is none, UsageError if there are two."""
+    """The type of a column or of a field of a struct; None if there is none, UsageError if there
+    are two."""
     parts = [name] if name in schema.names else name.split(".")
     kind: pa.DataType = pa.struct(list(schema))
     for part in parts:
@@ -169,8 +171,8 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _values(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """Numbers as they are; texts as large strings, null as "", or as binary if one is not UTF-8 (Parquet does not
-    check it)."""
+    """Numbers as they are; texts as large strings, null as "", or as binary if one is not UTF-8
+    (Parquet does not check it)."""
     column = _column(batch, name)
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()

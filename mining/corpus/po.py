@@ -1,8 +1,8 @@
 r"""The grammar of gettext's .po files, as ``msgfmt`` reads it.
 
-A parser of our own, since libraries take what ``msgfmt`` refuses and lose text over it: a missing quotation mark
-costs the first or last character of a message without a word. The grammar is small: comments, keywords, strings.
-"""
+A parser of our own, since libraries take what ``msgfmt`` refuses and lose text over it: a missing
+quotation mark costs the first or last character of a message without a word. The grammar is small:
+comments, keywords, strings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _BYTES = re.compile("[\udc80-\udcff]")
 
 
 class Message(NamedTuple):
-    """One message; `line` is that of its msgid, `comment` holds its extracted comments (``#.``) line by line.
+    """One message; `line` is that of its msgid, `comment` holds its extracted comments (``#.``)
+    line by line.
 
     `plural` is None for a message without plural, which has one form.
     """
@@ -73,12 +74,12 @@ class _FaultyError(Exception):
 
 
 def parse_po(text: str, charset: str) -> Iterator[Message | Fault]:
-    r"""The messages of a catalogue in their order, and a Fault for each that ``msgfmt`` would refuse.
+    r"""The messages of a catalogue in their order, and a Fault for each that ``msgfmt`` would
+    refuse.
 
-    After a fault, reading goes on with the next line that begins a message or a comment. ``\n`` alone ends a line.
-    `charset` is the encoding that `text` was decoded from, undecodable bytes being surrogate escapes: ``\xNN`` and
-    ``\NNN`` are bytes of it.
-    """
+    After a fault, reading goes on with the next line that begins a message or a comment. ``\n``
+    alone ends a line. `charset` is the encoding that `text` was decoded from, undecodable bytes
+    being surrogate escapes: ``\xNN`` and ``\NNN`` are bytes of it."""
     parser = _Parser(charset)
     for number, line in _lines(text):
         parser.read(number, line)
@@ -90,7 +91,8 @@ def parse_po(text: str, charset: str) -> Iterator[Message | Fault]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers; one that ends with a backslash goes on in the next, but for comments."""
+    """Lines with their numbers; one that ends with a backslash goes on in the next, but for
+    comments."""
     lines = enumerate(text.split("\n"), 1)
     for number, line in lines:
         if line.endswith("\\") and not line.lstrip(_SPACE).startswith("#"):

@@ -1,4 +1,5 @@
-"""Rows of a file or of a whole spec, whatever the format: as Arrow tables, or one by one from these."""
+"""Rows of a file or of a whole spec, whatever the format: as Arrow tables, or one by one from
+these."""
 
 from __future__ import annotations
 
@@ -28,12 +29,14 @@ _BY_ROWS: tuple[Format, ...] = ("tmx", "gettext")
 
 
 def read_tables(spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
-    """The rows of one file of `spec` as tables of `TableForm`, in constant memory (gettext catalogues are read whole).
+    """The rows of one file of `spec` as tables of `TableForm`, in constant memory (gettext
+    catalogues are read whole).
 
-    Every line or record is a row: what cannot be used comes with a reason. Raises InputError for faulty content,
-    UsageError where settings and content do not fit (a missing Parquet column, a language that TMX does not have).
-    After the last table `digest` has been given the file's bytes as they lie on disk (not those of a target file): with
-    `new_digest` it is the `file_hash` of what was read.
+    Every line or record is a row: what cannot be used comes with a reason. Raises InputError for
+    faulty content, UsageError where settings and content do not fit (a missing Parquet column, a
+    language that TMX does not have). After the last table `digest` has been given the file's bytes
+    as they lie on disk (not those of a target file): with `new_digest` it is the `file_hash` of
+    what was read.
     """
     shape = layout(spec, file.path)
     module, _, function = _READERS[shape.format].partition(":")

@@ -14,20 +14,23 @@ INVALID_UTF8 = "invalid_utf8"
 BAD_ROW = "bad_row"
 
 PREVIEW_CHARS = 200
-"""An unusable row keeps at most so many characters of each text, enough to recognise it in the ledger."""
+"""An unusable row keeps at most so many characters of each text, enough to recognise it in the
+ledger."""
 
 LONGEST_TEXT = 1 << 28
-"""Characters beyond which a text is too long whatever `max_chars` says: the bytes of one table are below 2 GiB."""
+"""Characters beyond which a text is too long whatever `max_chars` says: the bytes of one table are
+below 2 GiB."""
 
 
 class Row(NamedTuple):
     """One row of a corpus or bitext.
 
-    ``texts`` holds one text for a corpus and two for a bitext; for an unusable row previews of at most 200 characters.
-    ``file`` is the display name of the file, ``line`` the 1-based line (text, TSV, JSON lines) or record number
-    (Parquet row, TMX unit, gettext entry). ``reason`` is None for a usable row, else one of ``blank``, ``too_long``,
-    ``invalid_utf8``, ``bad_row``. ``extra`` holds the values of ``spec.extra_fields`` (the domain and the score of a
-    pair), and is empty where there are none or where the row is too faulty to tell. ``replaced`` says that bytes of it
+    ``texts`` holds one text for a corpus and two for a bitext; for an unusable row previews of at
+    most 200 characters. ``file`` is the display name of the file, ``line`` the 1-based line (text,
+    TSV, JSON lines) or record number (Parquet row, TMX unit, gettext entry). ``reason`` is None for
+    a usable row, else one of ``blank``, ``too_long``, ``invalid_utf8``, ``bad_row``. ``extra``
+    holds the values of ``spec.extra_fields`` (the domain and the score of a pair), and is empty
+    where there are none or where the row is too faulty to tell. ``replaced`` says that bytes of it
     were no UTF-8 and are U+FFFD now.
     """
 
@@ -43,7 +46,8 @@ class Row(NamedTuple):
 def make_row(
     row_id: str, texts: tuple[str, ...], name: str, line: int, max_chars: int, extra: tuple[str, ...] = ()
 ) -> Row:
-    """A row of well-formed texts, which may still be too long or blank (nothing but white space)."""
+    """A row of well-formed texts, which may still be too long or blank (nothing but white
+    space)."""
     for text in texts:
         if len(text) > min(max_chars, LONGEST_TEXT):
             return dropped(row_id, texts, name, line, TOO_LONG, extra)
@@ -81,9 +85,11 @@ def generated_id(name: str, line: int) -> str:
 def bad_row(
     rules: RowRules, path: str, name: str, line: int, texts: tuple[str, ...], problem: str, where: str = "line"
 ) -> Row:
-    """A row that does not have the declared form: an InputError, or a dropped row under ``on_bad_row: skip``.
+    """A row that does not have the declared form: an InputError, or a dropped row under
+    ``on_bad_row: skip``.
 
-    `where` says what `line` counts. The id is generated, since what stands at the place of the id cannot be trusted.
+    `where` says what `line` counts. The id is generated, since what stands at the place of the id
+    cannot be trusted.
     """
     if rules.on_bad_row == "error":
         raise InputError(f"{path}, {where} {line}: {problem}, or set on_bad_row: skip")

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
+from mining.config.base import Settings
 from mining.errors import UsageError
-from mining.settings import Settings
 
 Policy = Literal["strict", "replace", "skip"]
 """What is done about invalid UTF-8: stop, put U+FFFD in its place, or drop the row."""
@@ -40,13 +40,16 @@ EXTENSIONS: dict[str, Format] = {
 
 
 class RowRules(Settings):
-    """What a corpus and a bitext share: where the files are, how rows and ids are found, which rows are refused.
+    """What a corpus and a bitext share: where the files are, how rows and ids are found, which rows
+    are refused.
 
-    ``path``: a path, a glob, ``gettext:PACKAGE:LANG`` (the catalogues inside an installed Python package), or a list.
+    ``path``: a path, a glob, ``gettext:PACKAGE:LANG`` (the catalogues inside an installed Python
+    package), or a list.
     ``format``: ``auto`` goes by the extension, after that of the compression (gz, bz2, xz, zst).
-    ``columns``: names of the TSV columns in order; required for TSV, which is never quoted and has no header.
-    ``id``: the column or field with the row's id; None means ``id`` where there is one, else generated ids; "" means
-    generated ids.
+    ``columns``: names of the TSV columns in order; required for TSV, which is never quoted and has
+    no header.
+    ``id``: the column or field with the row's id; None means ``id`` where there is one, else
+    generated ids; "" means generated ids.
     ``max_chars``: longer texts are dropped as ``too_long``.
     """
 
@@ -87,7 +90,8 @@ class RowRules(Settings):
         return [self.path] if isinstance(self.path, str) else self.path
 
     def id_among(self, names: Sequence[str]) -> str | None:
-        """The column with the ids in a file with columns of these names; None if ids are generated."""
+        """The column with the ids in a file with columns of these names; None if ids are
+        generated."""
         return (self.id or None) if self.id is not None else "id" if "id" in names else None
 
     @property
@@ -99,7 +103,8 @@ class RowRules(Settings):
 class CorpusSpec(RowRules):
     """One side: a pile of sentences.
 
-    ``text`` names the text column or field; for TMX it is the language code, for gettext ``msgid`` or ``msgstr``.
+    ``text`` names the text column or field; for TMX it is the language code, for gettext ``msgid``
+    or ``msgstr``.
     """
 
     text: str = "text"
@@ -108,12 +113,14 @@ class CorpusSpec(RowRules):
 class BitextSpec(RowRules):
     """Aligned pairs.
 
-    ``source`` and ``target`` name the two columns or fields; by default ``source`` and ``target``, for gettext
-    ``msgid`` and ``msgstr``; for TMX they are language codes and must be given. A bitext in plain text is two
-    line-aligned files, ``path: [source file, target file]``, and uses neither.
+    ``source`` and ``target`` name the two columns or fields; by default ``source`` and ``target``,
+    for gettext ``msgid`` and ``msgstr``; for TMX they are language codes and must be given. A
+    bitext in plain text is two line-aligned files, ``path: [source file, target file]``, and uses
+    neither.
 
-    ``domain`` and ``score`` name the columns or fields (TSV, JSON lines, Parquet) with the domain of a pair and with a
-    number for its quality, for example the similarity of paraphrases. ``languages`` are the codes of the two sides.
+    ``domain`` and ``score`` name the columns or fields (TSV, JSON lines, Parquet) with the domain
+    of a pair and with a number for its quality, for example the similarity of paraphrases.
+    ``languages`` are the codes of the two sides.
     """
 
     source: str | None = None
@@ -138,8 +145,8 @@ class BitextSpec(RowRules):
 class InputFile(Settings):
     """One file of a spec.
 
-    ``name`` is its path relative to the common parent of all files of the spec (the base name if there is one file).
-    ``target_path`` is the target side of a bitext in plain text, else None.
+    ``name`` is its path relative to the common parent of all files of the spec (the base name if
+    there is one file). ``target_path`` is the target side of a bitext in plain text, else None.
     """
 
     path: str
@@ -148,7 +155,8 @@ class InputFile(Settings):
 
 
 class Layout(NamedTuple):
-    """What is read from a file: its format and the names of the text fields (one for a corpus, two for a bitext).
+    """What is read from a file: its format and the names of the text fields (one for a corpus, two
+    for a bitext).
 
     ``extra`` are the further fields whose values go along with a row.
     """
@@ -159,7 +167,8 @@ class Layout(NamedTuple):
 
 
 def compression_of(path: str) -> str | None:
-    """``gzip``, ``bz2``, ``xz``, ``zstd``, or None for a plain file; by extension, whatever its case."""
+    """``gzip``, ``bz2``, ``xz``, ``zstd``, or None for a plain file; by extension, whatever its
+    case."""
     return COMPRESSIONS.get(os.path.splitext(path)[1].lower())
 
 
@@ -169,7 +178,8 @@ def without_compression(path: str) -> str:
 
 
 def layout(spec: RowRules, path: str) -> Layout:
-    """Format and text fields of one file; raises UsageError for what the spec and the format do not agree on."""
+    """Format and text fields of one file; raises UsageError for what the spec and the format do not
+    agree on."""
     form = _format_of(spec, path)
     fields = _fields(spec, form, path)
     extra = spec.extra_fields

@@ -1,4 +1,5 @@
-"""Rows as Arrow tables, the form in which all readers hand them on, and the rules of a row over whole columns.
+"""Rows as Arrow tables, the form in which all readers hand them on, and the rules of a row over
+whole columns.
 
 `make_row` and `dropped` are the reference of `judged`.
 """
@@ -25,7 +26,8 @@ _FIXED = [("file", pa.string()), ("line", pa.int64()), ("reason", pa.string()), 
 
 
 class TextColumn(NamedTuple):
-    """The texts of n rows: bounds (n,) int64 in `data`, uint8, which is UTF-8 between them. Bounds are changed."""
+    """The texts of n rows: bounds (n,) int64 in `data`, uint8, which is UTF-8 between them. Bounds
+    are changed."""
 
     data: NDArray[np.uint8]
     starts: NDArray[np.int64]
@@ -41,7 +43,8 @@ class TextColumn(NamedTuple):
 def judged(
     columns: Sequence[TextColumn], max_chars: int, faulty: NDArray[np.bool_] | None = None
 ) -> tuple[list[pa.Array], pa.Array]:
-    """The texts of each column and the reasons of the rows, as `make_row` gives them; the texts are less than 2 GiB.
+    """The texts of each column and the reasons of the rows, as `make_row` gives them; the texts are
+    less than 2 GiB.
 
     Rows that are `faulty`, (n,) bool, come as `dropped` gives them, with the reason ``too_long``.
     """
@@ -60,10 +63,12 @@ def judged(
 
 
 class TableForm:
-    """The columns of the tables of a corpus or bitext: those of `Row`, each text and each further value alone.
+    """The columns of the tables of a corpus or bitext: those of `Row`, each text and each further
+    value alone.
 
-    ``id``; ``text``, for a bitext ``source`` and ``target``; ``file``, ``line``, ``reason`` and ``replaced``;
-    ``domain`` and ``score`` where the spec names them, null in a row too faulty to tell. A table has rows of one file.
+    ``id``; ``text``, for a bitext ``source`` and ``target``; ``file``, ``line``, ``reason`` and
+    ``replaced``; ``domain`` and ``score`` where the spec names them, null in a row too faulty to
+    tell. A table has rows of one file.
     """
 
     def __init__(self, spec: RowRules) -> None:
@@ -96,7 +101,8 @@ class TableForm:
         extra: Sequence[pa.Array] = (),
         replaced: pa.Array | None = None,
     ) -> pa.Table:
-        """A table of the rows in those `lines` of the file `name`; ids are generated if there are none."""
+        """A table of the rows in those `lines` of the file `name`; ids are generated if there are
+        none."""
         numbers = pa.array(lines)
         if ids is None:
             ids = pc.binary_join_element_wise(name, numbers.cast(pa.string()), ":")
@@ -121,7 +127,8 @@ class TableForm:
 
 
 def table_blocks(tables: Iterable[pa.Table], max_rows: int, max_bytes: int) -> Iterator[pa.Table]:
-    """The rows of tables of one schema in blocks bounded in rows and (but for one row) in bytes of their ``text``.
+    """The rows of tables of one schema in blocks bounded in rows and (but for one row) in bytes of
+    their ``text``.
 
     Where the blocks end does not depend on where the tables do.
     """

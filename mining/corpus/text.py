@@ -49,7 +49,8 @@ def line_rows(name: str, max_chars: int, first: int, lines: list[Line]) -> Itera
 
 
 class _Side(NamedTuple):
-    """n lines of one file of a bitext: texts, whole or heads, with the reasons of those that are a `FaultyLine`."""
+    """n lines of one file of a bitext: texts, whole or heads, with the reasons of those that are a
+    `FaultyLine`."""
 
     texts: pa.Array
     faults: pa.Array
@@ -73,7 +74,8 @@ def _side_blocks(spec: RowRules, path: str, digest: Digest | None) -> Iterator[_
 
 
 def _read_aligned(spec: RowRules, file: InputFile, target_path: str, digest: Digest | None) -> Iterator[pa.Table]:
-    """Rows of two line-aligned files; raises InputError at the end if they do not have the same number of lines."""
+    """Rows of two line-aligned files; raises InputError at the end if they do not have the same
+    number of lines."""
     form = TableForm(spec)
     sides = _side_blocks(spec, file.path, digest), _side_blocks(spec, target_path, None)
     nothing = _Side(pa.array([], pa.string()), pa.array([], pa.string()), pa.array([], pa.bool_()))

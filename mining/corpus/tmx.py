@@ -1,4 +1,5 @@
-"""TMX: a translation unit is a row; read as a stream, with entities and external references refused."""
+"""TMX: a translation unit is a row; read as a stream, with entities and external references
+refused."""
 
 from __future__ import annotations
 
@@ -27,10 +28,11 @@ _MARKS = (INVALID_BYTES.encode(), FORBIDDEN.encode())
 def read_tmx(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one file; the text fields are language codes, compared without case.
 
-    ``de`` also takes ``de-AT`` where a unit has no plain ``de``, and ``de-AT`` takes ``de``. A unit without the
-    language is a blank row; a file in which no unit has it raises UsageError naming the languages there are. Faulty
-    XML raises InputError with its line. A unit with a character that XML does not allow is a bad row;
-    ``invalid_utf8: replace`` and ``skip`` do with it as with invalid bytes.
+    ``de`` also takes ``de-AT`` where a unit has no plain ``de``, and ``de-AT`` takes ``de``. A unit
+    without the language is a blank row; a file in which no unit has it raises UsageError naming the
+    languages there are. Faulty XML raises InputError with its line. A unit with a character that
+    XML does not allow is a bad row; ``invalid_utf8: replace`` and ``skip`` do with it as with
+    invalid bytes.
     """
     target = Units(layout.fields, spec.max_chars)
     number = 0

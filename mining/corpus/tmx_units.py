@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _NATIVE_CODE = frozenset({"bpt", "ept", "it", "ph", "ut"})
-"""Inline elements whose content is mark-up of the original document, not text (TMX 1.4b, section 4)."""
+"""Inline elements whose content is mark-up of the original document, not text (TMX 1.4b, section
+4)."""
 
 _PAIRED = frozenset({"bpt", "ept"})
 _MARKED_TEXT = frozenset({"hi", "sub"})
@@ -36,9 +37,9 @@ class Unit(NamedTuple):
 class Units:
     """Receives the parser's events; `take` hands over the units that are complete.
 
-    Of a segment no more than `max_chars` + 1 characters are kept, and only segments of languages asked for, so memory
-    does not depend on the file. `known` has the languages met, as they are written; `met` says for each language asked
-    for whether it was.
+    Of a segment no more than `max_chars` + 1 characters are kept, and only segments of languages
+    asked for, so memory does not depend on the file. `known` has the languages met, as they are
+    written; `met` says for each language asked for whether it was.
     """
 
     def __init__(self, fields: tuple[str, ...], max_chars: int) -> None:
@@ -119,10 +120,10 @@ class Units:
             self.variants[self.language] = text
 
     def _take_out(self, tag: str) -> None:
-        """A placeholder or break leaves a gap. Paired codes leave none, since they format parts of words too
-        (``<bpt/>bold<ept/>ed``); but where one pair ends and another begins, words meet as in neighbouring cells, and
-        their code may itself be a break, as an element of another format may that has no content (``<br/>``).
-        """
+        """A placeholder or break leaves a gap. Paired codes leave none, since they format parts of
+        words too (``<bpt/>bold<ept/>ed``); but where one pair ends and another begins, words meet
+        as in neighbouring cells, and their code may itself be a break, as an element of another
+        format may that has no content (``<br/>``)."""
         self.gap |= tag not in _PAIRED or (tag == "bpt" and self.last_code == "ept")
         self.last_code = tag
 
@@ -135,7 +136,8 @@ class Units:
         return met
 
     def _text(self, side: int) -> str:
-        """The first text there is of the language itself, of one of its regions, or of a wider language."""
+        """The first text there is of the language itself, of one of its regions, or of a wider
+        language."""
         exact, *wider = self.wanted[side]
         text = self.variants.get(exact)
         if text and not text.isspace():
@@ -148,9 +150,11 @@ class Units:
 
 
 def _glues(left: str, right: str) -> bool:
-    """Whether two characters that stood on either side of a placeholder would be taken for one word without a space.
+    """Whether two characters that stood on either side of a placeholder would be taken for one word
+    without a space.
 
-    Punctuation that ends something stays with what is before it, and is told from a following word; nothing else is.
+    Punctuation that ends something stays with what is before it, and is told from a following word;
+    nothing else is.
     """
     if _UNSPACED.match(left) and _UNSPACED.match(right):
         return False

@@ -1,4 +1,5 @@
-"""The bytes of an XML file as UTF-8, with what XML does not allow marked where that is asked for."""
+"""The bytes of an XML file as UTF-8, with what XML does not allow marked where that is asked
+for."""
 
 from __future__ import annotations
 
@@ -36,11 +37,13 @@ _ENDS = {"<![CDATA[": "]]>", "<!--": "-->", "<?": "?>"}
 
 
 def xml_as_utf8(pieces: Iterator[bytes], mark_invalid: bool, mark_forbidden: bool) -> Iterator[bytes]:
-    """The pieces of an XML file of any encoding in UTF-8, whatever the file declares, without a byte order mark.
+    """The pieces of an XML file of any encoding in UTF-8, whatever the file declares, without a
+    byte order mark.
 
-    `mark_invalid` puts INVALID_BYTES in place of what is not of the encoding, `mark_forbidden` puts FORBIDDEN in place
-    of characters that XML does not allow, written as such or as a reference (``&#1;``). Otherwise they are left for the
-    parser to refuse. Raises ValueError if the encoding is unknown or not that of the file.
+    `mark_invalid` puts INVALID_BYTES in place of what is not of the encoding, `mark_forbidden` puts
+    FORBIDDEN in place of characters that XML does not allow, written as such or as a reference
+    (``&#1;``). Otherwise they are left for the parser to refuse. Raises ValueError if the encoding
+    is unknown or not that of the file.
     """
     first = b""
     while len(first) < _ENOUGH and (piece := next(pieces, b"")):
@@ -112,7 +115,8 @@ def _encoded(text: str) -> bytes:
 
 
 def _holds_forbidden(data: bytes) -> bool:
-    """Whether there is a forbidden character written as such. Many times faster than the expression."""
+    """Whether there is a forbidden character written as such. Many times faster than the
+    expression."""
     return len(data.translate(None, _CONTROLS)) < len(data) or b"\xef\xbf\xbe" in data or b"\xef\xbf\xbf" in data
 
 

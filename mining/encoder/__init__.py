@@ -1,4 +1,5 @@
-"""Sentence encoders: load a model folder, encode texts, keep the vectors in files that name their model."""
+"""Sentence encoders: load a model folder, encode texts, keep the vectors in files that name their
+model."""
 
 from __future__ import annotations
 
@@ -7,17 +8,17 @@ from mining.encoder.corpus_vectors import EncodeConfig, encode_corpus
 from mining.encoder.encoder import SentenceEncoder
 from mining.encoder.load import load_encoder
 from mining.encoder.model_folder import save_model
-from mining.encoder.pieces import Pieces, PieceTokenizer
-from mining.encoder.units import Unit, learn_ngrams, learn_words
+from mining.encoder.pieces import PieceTokenizer, Tokens
+from mining.encoder.tokenizers import Tokenizer, learn_ngrams, learn_words
 from mining.encoder.vector_file import Vectors, read_vectors, write_vectors
 
 __all__ = [
     "EncodeConfig",
     "Encoder",
     "PieceTokenizer",
-    "Pieces",
     "SentenceEncoder",
-    "Unit",
+    "Tokenizer",
+    "Tokens",
     "Vectors",
     "encode_corpus",
     "learn_ngrams",

@@ -15,11 +15,11 @@ import torch
 from mining.compiled import in_ranges
 from mining.encoder.averaging import bag_sums
 from mining.encoder.networks import AverageNetwork
-from mining.encoder.pieces import Pieces
+from mining.encoder.pieces import Tokens
 from mining.encoder.stored import StoredNetwork, StoredTable
-from mining.encoder.words import WordPieces
-from mining.encoder.words.sums import unit_sums
-from mining.encoder.words.texts import BLOCK_TEXTS, Texts, blocks
+from mining.encoder.word_cache import WordPieces
+from mining.encoder.word_cache.sums import unit_sums
+from mining.encoder.word_cache.texts import BLOCK_TEXTS, Texts, blocks
 from mining.threads import resolve_threads
 
 _FEWEST_TEXTS = 256
@@ -32,7 +32,8 @@ T = TypeVar("T")
 
 
 def piece_table(network: object) -> StoredTable | None:
-    """The table of a network that does no more than average pieces; None for every other network."""
+    """The table of a network that does no more than average pieces; None for every other
+    network."""
     if isinstance(network, StoredNetwork):
         plain, tables = network.kind == AverageNetwork.kind, network.tables
     elif isinstance(network, AverageNetwork):
@@ -45,10 +46,12 @@ def piece_table(network: object) -> StoredTable | None:
 def encode_by_words(
     texts: Texts, finder: WordPieces, table: StoredTable, threads: int, vectors: np.ndarray, valid: np.ndarray
 ) -> None:
-    """Write the unit vectors of `texts` to `vectors`, (n, dim) float32, and which have one to `valid`, (n,) bool.
+    """Write the unit vectors of `texts` to `vectors`, (n, dim) float32, and which have one to
+    `valid`, (n,) bool.
 
-    On the processor a vector is the same to the last bit as `averaging.bag_sums` and `averaging.unit_rows` give from
-    the same pieces. On another device a thread finds the pieces of the next blocks meanwhile.
+    On the processor a vector is the same to the last bit as `averaging.bag_sums` and
+    `averaging.unit_rows` give from the same pieces. On another device a thread finds the pieces of
+    the next blocks meanwhile.
     """
     if table.values.device.type == "cpu":
         _on_processor(texts, finder, table, threads, vectors, valid)
@@ -59,13 +62,14 @@ def encode_by_words(
 def _on_processor(
     texts: Texts, finder: WordPieces, table: StoredTable, threads: int, vectors: np.ndarray, valid: np.ndarray
 ) -> None:
-    """Each thread takes one block after the other: while one gathers strings, the others are in compiled code."""
+    """Each thread takes one block after the other: while one gathers strings, the others are in
+    compiled code."""
     values, scales = _arrays(table)
     workers = max(1, min(resolve_threads(threads), len(texts) // _FEWEST_TEXTS))
     each = -(-len(texts) // (_BLOCKS_A_THREAD * workers))
     taken, waiting = threading.Lock(), blocks(texts, min(BLOCK_TEXTS, max(each, _FEWEST_TEXTS)))
 
-    def add_up(start: int, first: int, pieces: Pieces) -> None:
+    def add_up(start: int, first: int, pieces: Tokens) -> None:
         rows, count = start + first, len(pieces.offsets) - 1
         unit_sums(pieces.ids, pieces.offsets, 0, count, values, scales, vectors[rows:], valid[rows:])
 
@@ -101,7 +105,8 @@ def on_device(
 ) -> None:
     """The same by torch on the table's device, which gathers while a thread finds pieces.
 
-    Numbers travel through pinned memory, and nothing waits for the device until its answers are old enough.
+    Numbers travel through pinned memory, and nothing waits for the device until its answers are old
+    enough.
     """
     device, waiting = table.values.device, deque[_Waiting]()
 
@@ -150,7 +155,8 @@ def _unit_means(
 
 
 def ahead(items: Iterable[T], most: int) -> Iterator[T]:
-    """The items in order, made by another thread that is at most so many ahead; its error is raised here."""
+    """The items in order, made by another thread that is at most so many ahead; its error is raised
+    here."""
     ready: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue()
     room, stopped = threading.Semaphore(most), threading.Event()
 

@@ -1,4 +1,5 @@
-"""Vectors that come from elsewhere, a file or an encoder of the caller's, checked in one pass over them."""
+"""Vectors that come from elsewhere, a file or an encoder of the caller's, checked in one pass over
+them."""
 
 from __future__ import annotations
 
@@ -12,15 +13,17 @@ from mining.encoder.base import Encoder
 _BLOCK = 4096
 #: Squared lengths of unit rows in a file, which may be rounded to float16.
 UNIT = (0.99, 1.01)
-#: Those that do no harm where rows are brought to length one afterwards, nor beyond the range of float16 before.
+#: Those that do no harm where rows are brought to length one afterwards, nor beyond the range of
+#: float16 before.
 NEARLY_UNIT = (1e-4, 1e4)
 
 
 def row_fault(vectors: np.ndarray, valid: np.ndarray, limits: tuple[float, float] = UNIT) -> tuple[int, str] | None:
-    """The first row of (n, d) floats with a fault, and what is wrong with it; None when all are right.
+    """The first row of (n, d) floats with a fault, and what is wrong with it; None when all are
+    right.
 
-    A row that is `valid` (n,) has a squared length within `limits`, another one is all zeros or, with other limits than
-    `UNIT`, anything.
+    A row that is `valid` (n,) has a squared length within `limits`, another one is all zeros or,
+    with other limits than `UNIT`, anything.
     """
     for start in range(0, len(vectors), _BLOCK):
         block = np.asarray(vectors[start : start + _BLOCK], np.float32)
@@ -46,7 +49,8 @@ def _fault(row: np.ndarray, valid: bool) -> str:
 def encode_checked(
     encoder: Encoder, texts: Sequence[str], threads: int, name: Callable[[int], str] = "text {}".format
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What ``encoder.encode`` gives; raises ValueError when that has another shape or a row that is no direction.
+    """What ``encoder.encode`` gives; raises ValueError when that has another shape or a row that is
+    no direction.
 
     `name` says what a text is called in the message, by its place.
     """

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from mining.config.base import Settings
 from mining.corpus import CorpusSpec, list_inputs, read_corpus
 from mining.corpus.tables import table_blocks
 from mining.encoder.base import Encoder
 from mining.encoder.load import load_encoder
 from mining.encoder.stored import TableType
 from mining.encoder.vector_file import Block, Written, check_target, write_vectors
-from mining.encoder.words import WORD_MEMORY, WordStatistics
+from mining.encoder.word_cache import WORD_MEMORY, WordStatistics
 from mining.errors import InputError, UsageError
-from mining.settings import Settings
 
 BLOCK_ROWS = 8192
 BLOCK_BYTES = 8_000_000
@@ -63,9 +63,9 @@ class Encoded(NamedTuple):
 def encode_corpus(config: EncodeConfig, advance: Callable[[int], None] | None = None) -> Encoded:
     """Encode every row of the input, in order, into one row of the vector file ``config.out``.
 
-    A row that cannot be used (blank, too long, without pieces) is a zero row marked invalid. `advance` is told the rows
-    of each block. Raises UsageError for a faulty model, input or target name, InputError when no row can be encoded; no
-    file is left then.
+    A row that cannot be used (blank, too long, without pieces) is a zero row marked invalid.
+    `advance` is told the rows of each block. Raises UsageError for a faulty model, input or target
+    name, InputError when no row can be encoded; no file is left then.
     """
     target = Path(config.out)
     if target.resolve() in {Path(file.path).resolve() for file in list_inputs(config.input)}:
@@ -110,7 +110,8 @@ def _encoded(encoder: Encoder, tables: Iterable[pa.Table], threads: int, tally: 
 def _watched(
     blocks: Iterable[Block], config: EncodeConfig, tally: _Tally, advance: Callable[[int], None] | None
 ) -> Iterator[Block]:
-    """Pass the blocks on; an input without a single usable row is an error before the file gets its name."""
+    """Pass the blocks on; an input without a single usable row is an error before the file gets its
+    name."""
     rows = usable = 0
     for block in blocks:
         rows += len(block[0])

@@ -15,8 +15,8 @@ from mining.encoder.networks import AverageNetwork, build_network
 from mining.encoder.networks.average import BIAS
 from mining.encoder.shipped import shipped_model
 from mining.encoder.stored import StoredNetwork, StoredTable, check_type
-from mining.encoder.units import Unit
-from mining.encoder.words import WORD_MEMORY
+from mining.encoder.tokenizers import Tokenizer
+from mining.encoder.word_cache import WORD_MEMORY
 from mining.errors import UsageError
 
 
@@ -29,15 +29,17 @@ def load_encoder(
     language: str | None = None,
     word_memory: int = WORD_MEMORY,
 ) -> SentenceEncoder:
-    """Load a model folder onto `device` ("cpu", "cuda", "cuda:1"); None is the model that ships with the package.
+    """Load a model folder onto `device` ("cpu", "cuda", "cuda:1"); None is the model that ships
+    with the package.
 
-    `dim` keeps the first dimensions only, brought back to length one (Kusupati et al. 2022). `dtype` float16 or int8
-    keeps the tables as small as that in memory. `language` is needed for a model whose languages have parameters of
-    their own, and not looked at otherwise. `word_memory`: bytes for the words that the encoder has met; it changes
-    speed only. An encoder whose vectors differ by these options has another ``hash``.
+    `dim` keeps the first dimensions only, brought back to length one (Kusupati et al. 2022).
+    `dtype` float16 or int8 keeps the tables as small as that in memory. `language` is needed for a
+    model whose languages have parameters of their own, and not looked at otherwise. `word_memory`:
+    bytes for the words that the encoder has met; it changes speed only. An encoder whose vectors
+    differ by these options has another ``hash``.
 
-    Raises UsageError when the folder or a file is missing, truncated, or does not fit the others, and for an option
-    that does not fit the model.
+    Raises UsageError when the folder or a file is missing, truncated, or does not fit the others,
+    and for an option that does not fit the model.
     """
     check_type(dtype)
     folder = shipped_model() if path is None else Path(path)
@@ -89,8 +91,8 @@ def _place(folder: Path, languages: Sequence[str], language: str | None) -> int:
 
 
 def _half(
-    units: Sequence[Unit], tables: Mapping[str, StoredTable], place: int
-) -> tuple[list[Unit], dict[str, StoredTable]]:
+    units: Sequence[Tokenizer], tables: Mapping[str, StoredTable], place: int
+) -> tuple[list[Tokenizer], dict[str, StoredTable]]:
     """The units and the rows of one language."""
     halves = {
         unit.kind: table.part(slice(place * unit.size, (place + 1) * unit.size))

@@ -15,11 +15,11 @@ from safetensors.torch import save
 from mining.encoder.networks import AverageNetwork, Network, build_network
 from mining.encoder.pieces import PIECES_FILE
 from mining.encoder.stored import SCALES, TABLE_TYPES, StoredTable, check_type
-from mining.encoder.tensors import read_tensors
-from mining.encoder.units import Unit, load_unit
+from mining.encoder.tokenizers import Tokenizer, load_tokenizer
 from mining.errors import UsageError
-from mining.files import MOST_JSON, listed, parse_json, quoted, read_buffer, read_bytes, short
-from mining.writing import replace_file
+from mining.io.atomic import replace_file
+from mining.io.files import MOST_JSON, listed, parse_json, quoted, read_buffer, read_bytes, short
+from mining.io.tensors import read_tensors
 
 __all__ = [
     "CONFIG_FILE",
@@ -48,9 +48,11 @@ def unit_files(config: Mapping[str, Any]) -> list[str]:
 
 
 def model_hash(config: Mapping[str, Any], files: Mapping[str, memoryview | bytes]) -> str:
-    """The name of a model: blake2b-128 over what decides its vectors: settings, tensors and the units' files.
+    """The name of a model: blake2b-128 over what decides its vectors: settings, tensors and the
+    units' files.
 
-    `files`: by name the bytes that the model is made from, so that the name is of what is in memory.
+    `files`: by name the bytes that the model is made from, so that the name is of what is in
+    memory.
     """
     digest = hashlib.blake2b(digest_size=16)
     settings = {key: config.get(key) for key in _ENCODING_KEYS}
@@ -81,7 +83,7 @@ def _contents(folder: Path, config: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def save_model(
     folder: Path,
     network: Network,
-    units: Sequence[Unit],
+    units: Sequence[Tokenizer],
     *,
     languages: Sequence[str] | None = None,
     training: Mapping[str, Any] | None = None,
@@ -90,10 +92,10 @@ def save_model(
 ) -> str:
     """Write a model folder, ``config.json`` last, and return the model's hash.
 
-    `units` in the order of the network's tables; a table has as many rows as its unit, or twice as many when the two
-    `languages` are kept apart. `dtype` is that of the tables on disk; other than float32, a projection is worked into
-    the tables. `training` and `versions` are kept for the reader and are no part of the hash. Raises ValueError when
-    units and tables do not fit.
+    `units` in the order of the network's tables; a table has as many rows as its unit, or twice as
+    many when the two `languages` are kept apart. `dtype` is that of the tables on disk; other than
+    float32, a projection is worked into the tables. `training` and `versions` are kept for the
+    reader and are no part of the hash. Raises ValueError when units and tables do not fit.
     """
     check_type(dtype)
     if dtype != "float32" and isinstance(network, AverageNetwork):
@@ -138,8 +140,9 @@ def _tensors(network: Network, dtype: str) -> dict[str, torch.Tensor]:
     return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
 
-def _check_units(network: Network, units: Sequence[Unit]) -> bool:
-    """Whether the languages share the tables; raises ValueError when tables and units do not fit."""
+def _check_units(network: Network, units: Sequence[Tokenizer]) -> bool:
+    """Whether the languages share the tables; raises ValueError when tables and units do not
+    fit."""
     kinds = [unit.kind for unit in units]
     if list(network.tables) != kinds:
         raise ValueError(f"tables {', '.join(network.tables)} with units {', '.join(kinds)}")
@@ -154,7 +157,8 @@ def _check_units(network: Network, units: Sequence[Unit]) -> bool:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The ``config.json`` of a model folder; raises UsageError when it is missing or no model description."""
+    """The ``config.json`` of a model folder; raises UsageError when it is missing or no model
+    description."""
     path = folder / CONFIG_FILE
     data = read_bytes(path, MOST_JSON)
     try:
@@ -208,12 +212,12 @@ def _texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def read_model(folder: Path) -> tuple[dict[str, Any], list[Unit], dict[str, StoredTable], dict[str, torch.Tensor]]:
+def read_model(folder: Path) -> tuple[dict[str, Any], list[Tokenizer], dict[str, StoredTable], dict[str, torch.Tensor]]:
     """What a model folder holds: its ``config.json``, units, tables in their order, and weights.
 
-    Each file is read once, and hashed as it was read: a folder that is replaced meanwhile gives a model that is whole
-    or an error. Raises UsageError when the folder or a file is missing, truncated, or does not fit the others; the
-    message names both files and both numbers.
+    Each file is read once, and hashed as it was read: a folder that is replaced meanwhile gives a
+    model that is whole or an error. Raises UsageError when the folder or a file is missing,
+    truncated, or does not fit the others; the message names both files and both numbers.
     """
     config = _check_folder(folder)
     files = _contents(folder, config)
@@ -272,10 +276,10 @@ def _is_float32(tensor: torch.Tensor) -> bool:
     return tensor.dtype == torch.float32
 
 
-def _read_unit(folder: Path, described: Mapping[str, Any], files: Mapping[str, np.ndarray]) -> Unit:
+def _read_unit(folder: Path, described: Mapping[str, Any], files: Mapping[str, np.ndarray]) -> Tokenizer:
     own = {name: files[name].tobytes() for name in described["files"]}
     try:
-        return load_unit(described["kind"], own, described["settings"])
+        return load_tokenizer(described["kind"], own, described["settings"])
     except ValueError as error:
         raise UsageError(f"{folder}: {error}; copy it again") from None
 
@@ -283,7 +287,7 @@ def _read_unit(folder: Path, described: Mapping[str, Any], files: Mapping[str, n
 def _check_fit(
     folder: Path,
     config: Mapping[str, Any],
-    units: Sequence[Unit],
+    units: Sequence[Tokenizer],
     tables: Mapping[str, StoredTable],
     weights: Mapping[str, torch.Tensor],
 ) -> None:

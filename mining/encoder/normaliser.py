@@ -1,7 +1,9 @@
-"""A sentencepiece model's rules of normalisation: checked before anything follows them, and what is unseen left out.
+"""A sentencepiece model's rules of normalisation: checked before anything follows them, and what is
+unseen left out.
 
-The rules are a double-array trie of keys and the replacements behind it (see `words.charsmap`). Sentencepiece follows
-them without looking where they lead, so a file made for it reads beyond its memory or goes in circles for ever.
+The rules are a double-array trie of keys and the replacements behind it (see `words.charsmap`).
+Sentencepiece follows them without looking where they lead, so a file made for it reads beyond its
+memory or goes in circles for ever.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from mining.encoder.proto import fields, parts_of
 from mining.unseen import UNSEEN, UNSEEN_BYTES
 
 LONGEST_KEY = 32
-"""Bytes of a key; sentencepiece has room for so many matches at one place of a text. The longest known has 12."""
+"""Bytes of a key; sentencepiece has room for so many matches at one place of a text. The longest
+known has 12."""
 LONGEST_REPLACEMENT = 256
 """Bytes that a key becomes at most; the longest known are 33."""
 MOST_KEYS = 1 << 22
@@ -27,14 +30,17 @@ _LEAF, _HAS_LEAF, _NO_CHILD = np.uint32(1 << 31), np.uint32(1 << 8), np.uint32(1
 
 
 def applied_model(model: bytes) -> bytes:
-    """The model file as texts are cut with it: its rules of normalisation leave out the characters of `unseen` too.
+    """The model file as texts are cut with it: its rules of normalisation leave out the characters
+    of `unseen` too.
 
-    What is not needed for cutting (tests of its own, the way back to a text) is not there. Raises ValueError when the
-    file is no sentencepiece model or its rules lead out of themselves, in circles or to endless replacements.
+    What is not needed for cutting (tests of its own, the way back to a text) is not there. Raises
+    ValueError when the file is no sentencepiece model or its rules lead out of themselves, in
+    circles or to endless replacements.
     """
     kept, blob = _kept_and_rules(model)
     blob = without_unseen_rules(blob)
-    # A message that comes twice in a file is merged: the later rules take the place of the earlier ones.
+    # A message that comes twice in a file is merged: the later rules take the place of the earlier
+    # ones.
     inner = b"\x12" + _varint(len(blob)) + blob
     return kept + b"\x1a" + _varint(len(inner)) + inner
 
@@ -64,7 +70,8 @@ def _varint(value: int) -> bytes:
 
 
 def read_rules(blob: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """The trie, (u,) uint32, and the replacements, (b,) uint8, of rules; both without any key when there are none.
+    """The trie, (u,) uint32, and the replacements, (b,) uint8, of rules; both without any key when
+    there are none.
 
     Raises ValueError when they are cut short, lead out of themselves or in circles.
     """
@@ -82,7 +89,8 @@ def read_rules(blob: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bases(units: np.ndarray) -> np.ndarray:
-    """(u,) int64: where the child of each unit under byte 0 lies; under byte b it is ``base ^ b``."""
+    """(u,) int64: where the child of each unit under byte 0 lies; under byte b it is ``base ^
+    b``."""
     wide = units.astype(np.int64)
     return np.arange(len(units)) ^ ((wide >> 10) << ((wide & 0x200) >> 6))
 
@@ -92,7 +100,8 @@ def _offset(unit: int) -> int:
 
 
 def _check(units: np.ndarray, values: np.ndarray) -> None:
-    """Follow all keys at once, a byte at a time: `ways` counts the keys that begin with the path to a unit."""
+    """Follow all keys at once, a byte at a time: `ways` counts the keys that begin with the path to
+    a unit."""
     if len(units) > _MOST_UNITS:
         raise ValueError(f"the rules of normalisation have {len(units):,} places, more than {_MOST_UNITS:,}")
     places, bases = np.arange(len(units)), _bases(units)
@@ -126,7 +135,8 @@ def _check_replacements(leaves: np.ndarray, zeros: np.ndarray) -> None:
 
 
 def without_unseen_rules(blob: bytes) -> bytes:
-    """Rules that leave out the characters of `unseen` wherever `blob` does not match something longer.
+    """Rules that leave out the characters of `unseen` wherever `blob` does not match something
+    longer.
 
     They are also taken out of its replacements. Raises ValueError like `read_rules`.
     """
@@ -160,9 +170,11 @@ def _cleaned(units: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 class _Editor:
-    """Adds keys to a trie. Parts of it are shared by several keys, so what is changed is copied to a place of its own.
+    """Adds keys to a trie. Parts of it are shared by several keys, so what is changed is copied to
+    a place of its own.
 
-    A unit is a byte (bits 0 to 7), whether a key ends there (bit 8), and how far from it its children are.
+    A unit is a byte (bits 0 to 7), whether a key ends there (bit 8), and how far from it its
+    children are.
     """
 
     def __init__(self, units: np.ndarray, empty: int) -> None:
@@ -206,7 +218,8 @@ class _Editor:
         self.units[node] = (self.units[node] & np.uint32(0x1FF)) | np.uint32((node ^ base) << 10)
 
     def _end(self) -> int:
-        """The children of every key that ends with an added character: only its empty replacement."""
+        """The children of every key that ends with an added character: only its empty
+        replacement."""
         if self._ends < 0:
             self._ends = self._block()
             self.units[self._ends] = _LEAF | self._empty

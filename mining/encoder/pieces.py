@@ -19,7 +19,7 @@ WORD_BOUNDARY = "\u2581"
 _LONGEST_REASON = 200
 
 
-class Pieces(NamedTuple):
+class Tokens(NamedTuple):
     """Piece ids of ``n`` texts, end to end: text ``i`` owns ``ids[offsets[i]:offsets[i + 1]]``."""
 
     ids: np.ndarray
@@ -32,32 +32,34 @@ class Pieces(NamedTuple):
         """(n,) int64: pieces of each text."""
         return np.diff(self.offsets)
 
-    def take(self, rows: np.ndarray) -> Pieces:
+    def take(self, rows: np.ndarray) -> Tokens:
         """The pieces of the texts `rows`, in that order, copied together."""
         starts = np.asarray(self.offsets)[rows]
         lengths = np.asarray(self.offsets)[rows + 1] - starts
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        return Pieces(np.asarray(self.ids[places]), offsets)
+        return Tokens(np.asarray(self.ids[places]), offsets)
 
-    def truncate(self, limit: int) -> Pieces:
+    def truncate(self, limit: int) -> Tokens:
         """At most the first `limit` pieces of each text."""
         return self.select(np.arange(len(self.ids)) - np.repeat(self.offsets[:-1], self.lengths) < limit)
 
-    def select(self, keep: np.ndarray) -> Pieces:
+    def select(self, keep: np.ndarray) -> Tokens:
         """The pieces for which `keep`, (total,) bool, is true."""
         counts = np.concatenate(([0], np.cumsum(keep)))
-        return Pieces(self.ids[keep], counts[self.offsets])
+        return Tokens(self.ids[keep], counts[self.offsets])
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Raise TypeError unless `texts` is a sequence of sentences; a plain string would be encoded letter by letter."""
+    """Raise TypeError unless `texts` is a sequence of sentences; a plain string would be encoded
+    letter by letter."""
     if isinstance(texts, (str, bytes)):
         raise TypeError("encode takes a sequence of texts, not one text: pass [text]")
 
 
 def sentencepiece_processor(model: bytes) -> Any:
-    """The processor of a model file whose rules were looked at (`normaliser`); raises ValueError when it is none."""
+    """The processor of a model file whose rules were looked at (`normaliser`); raises ValueError
+    when it is none."""
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
@@ -69,15 +71,17 @@ def sentencepiece_processor(model: bytes) -> Any:
 class PieceTokenizer:
     """A sentencepiece model with this project's rule for unknown pieces.
 
-    Unknown pieces are left out; a text in which nothing is known is one unknown piece; a text without any piece stays
-    empty. A bare word boundary counts as nothing: sentencepiece puts one before a word of unknown characters.
-    Wieting et al. 2019, section 2 (encoders); the rule for unknown pieces is that of the published code.
+    Unknown pieces are left out; a text in which nothing is known is one unknown piece; a text
+    without any piece stays empty. A bare word boundary counts as nothing: sentencepiece puts one
+    before a word of unknown characters. Wieting et al. 2019, section 2 (encoders); the rule for
+    unknown pieces is that of the published code.
     """
 
     kind = "pieces"
 
     def __init__(self, model: bytes) -> None:
-        """`model`: the bytes of a sentencepiece model file; raises ValueError with the reason when they are not one."""
+        """`model`: the bytes of a sentencepiece model file; raises ValueError with the reason when
+        they are not one."""
         self.model = model
         self.applied = applied_model(model)
         """the model that texts are cut with: what is unseen is left out (`unseen`)"""
@@ -87,8 +91,9 @@ class PieceTokenizer:
         boundary: int = self._processor.piece_to_id(WORD_BOUNDARY)
         self.boundary = boundary if boundary != self.unknown else -1
 
-    def __call__(self, texts: Sequence[str], threads: int = 0) -> Pieces:
-        """Piece ids of `texts`; raises TypeError when an element is no ``str``. Lone surrogates are read as ``?``."""
+    def __call__(self, texts: Sequence[str], threads: int = 0) -> Tokens:
+        """Piece ids of `texts`; raises TypeError when an element is no ``str``. Lone surrogates are
+        read as ``?``."""
         check_texts(texts)
         return self._drop_unknown(self.all_pieces(list(texts), threads))
 
@@ -100,12 +105,12 @@ class PieceTokenizer:
         """Nothing: the sentencepiece model says all."""
         return {}
 
-    def all_pieces(self, texts: list[str], threads: int = 0) -> Pieces:
+    def all_pieces(self, texts: list[str], threads: int = 0) -> Tokens:
         """The pieces of `texts` as sentencepiece finds them, every unknown one among them."""
         lists = self._encode(texts, resolve_threads(threads))
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-        return Pieces(np.fromiter(itertools.chain.from_iterable(lists), np.int32, int(offsets[-1])), offsets)
+        return Tokens(np.fromiter(itertools.chain.from_iterable(lists), np.int32, int(offsets[-1])), offsets)
 
     def _encode(self, texts: list[str], threads: int) -> list[list[int]]:
         if not texts:
@@ -116,11 +121,12 @@ class PieceTokenizer:
         try:
             return self._processor.encode(texts, out_type=int, num_threads=threads)
         except (TypeError, UnicodeEncodeError):
-            # A lone surrogate cannot be written as UTF-8, and sentencepiece reports it as a wrong type.
+            # A lone surrogate cannot be written as UTF-8, and sentencepiece reports it as a wrong
+            # type.
             whole = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
             return self._processor.encode(whole, out_type=int, num_threads=threads)
 
-    def _drop_unknown(self, pieces: Pieces) -> Pieces:
+    def _drop_unknown(self, pieces: Tokens) -> Tokens:
         known = pieces.ids != self.unknown
         if known.all():
             return pieces

@@ -1,7 +1,8 @@
 """What a sentencepiece model file says of itself, read from protocol buffers' wire format.
 
-The classes generated for it cannot be imported beside another copy of the same message (they register themselves
-globally), and a dozen fields are all that is needed. Field numbers as in ``sentencepiece_model.proto``.
+The classes generated for it cannot be imported beside another copy of the same message (they
+register themselves globally), and a dozen fields are all that is needed. Field numbers as in
+``sentencepiece_model.proto``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 _PIECES, _TRAINER, _NORMALISER = 1, 2, 3
 """numbers of a model file's fields"""
 MOST_PIECES = 1 << 21
-"""The largest published vocabularies have a quarter of a million; more would only fill the memory."""
+"""The largest published vocabularies have a quarter of a million; more would only fill the
+memory."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT = struct.Struct("<f")
 _Value = int | bytes | float
@@ -55,7 +57,8 @@ class ModelFacts(NamedTuple):
 
 
 def parts_of(model: bytes) -> tuple[bytes, list[bytes]]:
-    """The fields of a model file that say how a text is cut, and of them the messages on normalisation.
+    """The fields of a model file that say how a text is cut, and of them the messages on
+    normalisation.
 
     Raises ValueError when it is not one, or has more than `MOST_PIECES` pieces.
     """
@@ -121,7 +124,8 @@ def _bytes(value: _Value) -> bytes:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, _Value]]:
-    """Numbers and values of a message's fields, in order; raises ValueError when it is cut short or no message."""
+    """Numbers and values of a message's fields, in order; raises ValueError when it is cut short or
+    no message."""
     for number, value, _, _ in _spans(data, 0):
         yield number, value
 

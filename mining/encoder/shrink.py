@@ -7,15 +7,16 @@ from pathlib import Path
 from mining.encoder.model_folder import read_model, save_model
 from mining.encoder.networks import AverageNetwork, CharagramNetwork, Network, build_network
 from mining.encoder.networks.average import BIAS
-from mining.encoder.units import Unit
+from mining.encoder.tokenizers import Tokenizer
 from mining.errors import UsageError
 
 
 def shrink_model(source: Path, folder: Path, *, dim: int | None = None, dtype: str | None = None) -> str:
-    """Write the model of `source` into `folder` with the first `dim` dimensions and tables of type `dtype`.
+    """Write the model of `source` into `folder` with the first `dim` dimensions and tables of type
+    `dtype`.
 
-    What is None stays as it is. Returns the hash of the new model; ``training`` says which it was made from. Raises
-    UsageError when the source is no model or cannot be cut.
+    What is None stays as it is. Returns the hash of the new model; ``training`` says which it was
+    made from. Raises UsageError when the source is no model or cannot be cut.
     """
     config, units, tables, weights = read_model(source)
     full = {name: table.take(slice(None)) for name, table in tables.items()}
@@ -34,11 +35,11 @@ def shrink_model(source: Path, folder: Path, *, dim: int | None = None, dtype: s
     )
 
 
-def shortened(network: Network, units: list[Unit], dim: int) -> tuple[Network, list[Unit]]:
+def shortened(network: Network, units: list[Tokenizer], dim: int) -> tuple[Network, list[Tokenizer]]:
     """The network that gives the first `dim` numbers of a vector, and the units it still needs.
 
-    Truncation as in Kusupati et al. 2022. Raises UsageError for another number than 1 to the dimension, and for an
-    LSTM, whose states depend on each other.
+    Truncation as in Kusupati et al. 2022. Raises UsageError for another number than 1 to the
+    dimension, and for an LSTM, whose states depend on each other.
     """
     if not 1 <= dim <= network.dim:
         raise UsageError(f"dim {dim}: the vectors of this model have {network.dim} dimensions, keep 1 to {network.dim}")

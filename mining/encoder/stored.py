@@ -1,4 +1,5 @@
-"""Tables of vectors in float32, float16 or int8, and encoding from tables that stay as small as they are."""
+"""Tables of vectors in float32, float16 or int8, and encoding from tables that stay as small as
+they are."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 
 from mining.encoder.networks import build_network
-from mining.encoder.pieces import Pieces
+from mining.encoder.pieces import Tokens
 from mining.errors import UsageError
 
 TableType = Literal["float32", "float16", "int8"]
@@ -93,12 +94,13 @@ class StoredNetwork:
         weights: Mapping[str, torch.Tensor],
         dim: int,
     ) -> None:
-        """`settings` and `weights` as for `build_network`; `tables` in the order of the units; `dim` of a vector."""
+        """`settings` and `weights` as for `build_network`; `tables` in the order of the units;
+        `dim` of a vector."""
         self.tables, self.weights, self.dim = dict(tables), dict(weights), dim
         self._settings = dict(settings)
         self.kind: str = settings["kind"]
 
-    def vectors(self, units: Sequence[Pieces]) -> np.ndarray:
+    def vectors(self, units: Sequence[Tokens]) -> np.ndarray:
         """Vectors (n, dim) float32 as `Network.vectors` gives them."""
         small, renumbered = {}, []
         for (name, table), pieces in zip(self.tables.items(), units, strict=True):
@@ -107,5 +109,5 @@ class StoredNetwork:
             used[0] = True  # a table without rows is none
             places = np.cumsum(used) - 1
             small[name] = table.take(torch.from_numpy(np.flatnonzero(used)).to(table.values.device))
-            renumbered.append(Pieces(places[pieces.ids].astype(np.int32), pieces.offsets))
+            renumbered.append(Tokens(places[pieces.ids].astype(np.int32), pieces.offsets))
         return build_network(self._settings, {**small, **self.weights}).vectors(renumbered)

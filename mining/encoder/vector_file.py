@@ -1,7 +1,9 @@
-"""Files of sentence vectors that say what they hold: rows, dimension, dtype, normalisation and model.
+"""Files of sentence vectors that say what they hold: rows, dimension, dtype, normalisation and
+model.
 
-``OUT.npy`` is a plain numpy matrix with two companions, ``OUT.npy.rows.parquet`` (id, valid) and ``OUT.npy.json`` (the
-facts, written last). ``OUT.parquet`` is one file with the columns id, vector, valid and the facts in its schema.
+``OUT.npy`` is a plain numpy matrix with two companions, ``OUT.npy.rows.parquet`` (id, valid) and
+``OUT.npy.json`` (the facts, written last). ``OUT.parquet`` is one file with the columns id, vector,
+valid and the facts in its schema.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import pyarrow.parquet as pq
 
 from mining.encoder.checked import row_fault
 from mining.errors import RunError, UsageError
-from mining.writing import check_place, replace_file, replacing
+from mining.io.atomic import check_place, replace_file, replacing
 
 FORMAT_VERSION = 2
 """Raised with `unseen.READING` too: vectors of texts that were read otherwise are not compared."""
@@ -26,7 +28,8 @@ METADATA_KEY = b"bitext_vectors"
 DTYPES = ("float32", "float16")
 _FACTS = ("format_version", "rows", "dim", "dtype", "normalised", "model_hash")
 Block = tuple[Sequence[str] | pa.Array, np.ndarray, np.ndarray]
-"""Ids (Python or Arrow strings), (n, dim) float32 unit rows, (n,) bool validity of some consecutive rows."""
+"""Ids (Python or Arrow strings), (n, dim) float32 unit rows, (n,) bool validity of some consecutive
+rows."""
 
 
 class Vectors(NamedTuple):
@@ -54,8 +57,9 @@ def write_vectors(
 ) -> Written:
     """Write blocks of vectors to ``.npy`` or ``.parquet``, one block in memory at a time.
 
-    The files appear under their names only when whole. Raises UsageError for another extension, another dtype than
-    float32 or float16, or a folder that cannot be written; RunError when a block does not have the shape it should.
+    The files appear under their names only when whole. Raises UsageError for another extension,
+    another dtype than float32 or float16, or a folder that cannot be written; RunError when a block
+    does not have the shape it should.
     """
     path = Path(path)
     suffix = check_target(path, dtype)
@@ -81,8 +85,9 @@ def check_target(path: Path, dtype: str = "float32") -> str:
 def read_vectors(path: str | Path, *, dim: int | None = None, model_hash: str | None = None) -> Vectors:
     """Read a vector file, and check it against its own facts and against what the caller expects.
 
-    Raises UsageError when the file is missing, has no facts (a plain ``.npy`` of another program), was cut short, holds
-    a row that is no unit vector, or is of another dimension or model than asked for. All rows are read for that.
+    Raises UsageError when the file is missing, has no facts (a plain ``.npy`` of another program),
+    was cut short, holds a row that is no unit vector, or is of another dimension or model than
+    asked for. All rows are read for that.
     """
     path = Path(path)
     if path.suffix not in {".npy", ".parquet"}:
@@ -161,7 +166,8 @@ def _write_parquet(path: Path, blocks: Iterator[Block], dim: int, model_hash: st
     vector_type = _vector_type({"dtype": dtype, "dim": dim})
     schema = pa.schema([("id", pa.string()), ("vector", vector_type), ("valid", pa.bool_())])
     with replacing(path) as temporary:
-        # Unit vectors are noise to a dictionary or a compressor: plain bytes are smaller and faster.
+        # Unit vectors are noise to a dictionary or a compressor: plain bytes are smaller and
+        # faster.
         options: dict[str, Any] = {"compression": {"id": "zstd"}, "use_dictionary": False}
         with open(temporary, "wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
             for ids, vectors, valid in blocks:

@@ -45,7 +45,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what works on encoders when it is first used: comparing pairs with gold needs no torch."""
+    """Import what works on encoders when it is first used: comparing pairs with gold needs no
+    torch."""
     if name in _MODULES:
         return getattr(import_module(f"mining.evaluation.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'mining.evaluation' has no attribute '{name}'")

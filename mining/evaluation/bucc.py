@@ -1,11 +1,12 @@
-"""Precision, recall and F1 of mined pairs against gold, in the manner of the BUCC shared task, and why pairs are
-missed.
+"""Precision, recall and F1 of mined pairs against gold, in the manner of the BUCC shared task, and
+why pairs are missed.
 
-Like LASER's evaluation on the same candidates (the best score of a pair counts, F1 is maximised over the ranked list),
-except where that one loses pairs: gold ids dropped as duplicates stand for the id that was kept (there, repeated
-sentences are struck from the id map and their pairs cannot be found), pairs of one score are accepted or rejected
-together (there, a tie may be cut in two and the extraction differs from the reported F1), and the whole list may be
-the best (there, an index error).
+Like LASER's evaluation on the same candidates (the best score of a pair counts, F1 is maximised
+over the ranked list), except where that one loses pairs: gold ids dropped as duplicates stand for
+the id that was kept (there, repeated sentences are struck from the id map and their pairs cannot be
+found), pairs of one score are accepted or rejected together (there, a tie may be cut in two and the
+extraction differs from the reported F1), and the whole list may be the best (there, an index
+error).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ NOT_SELECTED = "not_selected"
 NOT_IN_PAIRS = "not_in_pairs"
 BELOW_THRESHOLD = "below_threshold"
 _PAIR_REASONS = pa.array([UNMATCHED, BELOW_THRESHOLD], pa.large_string())
-#: Misses that another matching or threshold could have avoided (or for which nothing says that none could).
+#: Misses that another matching or threshold could have avoided (or for which nothing says that none
+#: could).
 REACHABLE = frozenset({BELOW_THRESHOLD, NOT_SELECTED, NOT_IN_PAIRS})
 
 
@@ -48,9 +50,9 @@ REACHABLE = frozenset({BELOW_THRESHOLD, NOT_SELECTED, NOT_IN_PAIRS})
 class KeptGold:
     """Distinct gold pairs after every duplicate id gave way to the id that was kept.
 
-    `source` and `target` (g,) are the kept ids and `index` finds these pairs; `first` (g,) int64 are the entries of the
-    gold standard that led there first, and `number` tells for each entry of the gold standard which of the g pairs it
-    is.
+    `source` and `target` (g,) are the kept ids and `index` finds these pairs; `first` (g,) int64
+    are the entries of the gold standard that led there first, and `number` tells for each entry of
+    the gold standard which of the g pairs it is.
     """
 
     source: pa.Array
@@ -79,7 +81,8 @@ def keep_gold(gold: Gold, ledger: Ledger) -> KeptGold:
 
 
 def _kept(index: IdIndex, ledger: Ledger, side: str) -> tuple[IdIndex, np.ndarray]:
-    """The index of the kept ids, and the place (n,) int64 of the one that stands for each gold id."""
+    """The index of the kept ids, and the place (n,) int64 of the one that stands for each gold
+    id."""
     if not ledger.kept[side]:
         return index, index.codes
     kept = IdIndex(ledger.resolve(side, index.ids))
@@ -88,10 +91,11 @@ def _kept(index: IdIndex, ledger: Ledger, side: str) -> tuple[IdIndex, np.ndarra
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """The distinct mined pairs: `score` (n,) float64, `gold` (n,) int64 the number of the gold pair or -1.
+    """The distinct mined pairs: `score` (n,) float64, `gold` (n,) int64 the number of the gold pair
+    or -1.
 
-    `source` and `target` (n,) are places in the indexes `source_ids` and `target_ids`. `rows` counts the rows of the
-    table.
+    `source` and `target` (n,) are places in the indexes `source_ids` and `target_ids`. `rows`
+    counts the rows of the table.
     """
 
     score: np.ndarray
@@ -113,7 +117,8 @@ def _index(pairs: pa.Table, name: str) -> IdIndex:
 
 
 def score_pairs(pairs: pa.Table, kept: KeptGold) -> ScoredPairs:
-    """Join mined pairs (columns score, source_id, target_id) with gold; of a repeated pair the best score counts.
+    """Join mined pairs (columns score, source_id, target_id) with gold; of a repeated pair the best
+    score counts.
 
     Raises InputError when a column is missing or a score is missing or not finite.
     """
@@ -145,10 +150,10 @@ def score_pairs(pairs: pa.Table, kept: KeptGold) -> ScoredPairs:
 class BuccResult:
     """Outcome of `evaluate_pairs`; `to_dict` is what ``metrics.json`` holds.
 
-    `threshold` is None when every pair was extracted; `threshold_from` says ``tuned``, ``given`` or ``none``. `missed`
-    has for each reason the number of gold pairs not extracted and up to five examples (ids as in the gold file).
-    `unreachable` counts those that no matching or threshold could have found. `recall_at` and `domains` are None
-    without candidates or domains.
+    `threshold` is None when every pair was extracted; `threshold_from` says ``tuned``, ``given`` or
+    ``none``. `missed` has for each reason the number of gold pairs not extracted and up to five
+    examples (ids as in the gold file). `unreachable` counts those that no matching or threshold
+    could have found. `recall_at` and `domains` are None without candidates or domains.
     """
 
     precision: float
@@ -180,7 +185,8 @@ def _miss_reasons(
     if ranks is None:
         other = pa.scalar(NOT_IN_PAIRS)
     else:
-        # Both rows lost their own best pair to the run's threshold, and this one scores no higher than those.
+        # Both rows lost their own best pair to the run's threshold, and this one scores no higher
+        # than those.
         below = pc.and_(*(pc.fill_null(pc.equal(d, BELOW_THRESHOLD), False) for d in dropped))
         chosen = pc.if_else(below, BELOW_THRESHOLD, NOT_SELECTED)
         other = pc.if_else(pa.array(ranks.listed[missed]), chosen, NOT_NEIGHBOURS)
@@ -220,7 +226,8 @@ def _domains(gold: Gold, kept: KeptGold, found: np.ndarray) -> dict[str, dict[st
 
 
 def _seen(gold: Gold, kept: KeptGold, ledger: Ledger, scored: ScoredPairs, ranks: GoldRanks | None) -> dict[str, Any]:
-    """For each distinct gold id of a side, (n,) bool: does it occur in pairs, candidates or the drop ledger?"""
+    """For each distinct gold id of a side, (n,) bool: does it occur in pairs, candidates or the
+    drop ledger?"""
     seen = {}
     for side, mined in (("source", scored.source_ids), ("target", scored.target_ids)):
         distinct = getattr(gold, f"{side}_index").ids
@@ -250,7 +257,8 @@ def _coverage(
     ranks: GoldRanks | None,
     dropped: TableSource | None,
 ) -> list[str]:
-    """Warn when most gold ids are unknown to the run; raises InputError when all ids of a side are."""
+    """Warn when most gold ids are unknown to the run; raises InputError when all ids of a side
+    are."""
     if not scored.rows:
         return ["the file of pairs holds no pairs: nothing was extracted"]
     seen = _seen(gold, kept, ledger, scored, ranks)
@@ -284,14 +292,17 @@ def evaluate_pairs(
 ) -> BuccResult:
     """Compare mined pairs with gold.
 
-    `pairs` has the columns score, source_id, target_id (others are ignored), one-to-one or not; `dropped` and
-    `candidates` are tables of a run or paths of their Parquet files. `threshold` None extracts all pairs, a number
-    those with ``score >= threshold``, "tune" the best for F1 (`best_threshold`). With `known_source` and
-    `known_target`, the ids of the corpora, gold ids outside them raise InputError; without them the ids met in the
-    tables are compared instead. Raises ValueError for a threshold that is not finite.
+    `pairs` has the columns score, source_id, target_id (others are ignored), one-to-one or not;
+    `dropped` and `candidates` are tables of a run or paths of their Parquet files. `threshold` None
+    extracts all pairs, a number those with ``score >= threshold``, "tune" the best for F1
+    (`best_threshold`). With `known_source` and `known_target`, the ids of the corpora, gold ids
+    outside them raise InputError; without them the ids met in the tables are compared instead.
+    Raises ValueError for a threshold that is not finite.
 
-    >>> table = pa.table({"score": [1.2, 0.9], "source_id": ["s1", "s2"], "target_id": ["t1", "t9"]})
-    >>> evaluate_pairs(table, Gold.from_pairs([("s1", "t1"), ("s2", "t2")]), threshold="tune").threshold
+    >>> table = pa.table({"score": [1.2, 0.9], "source_id": ["s1", "s2"], "target_id": ["t1",
+    "t9"]})
+    >>> evaluate_pairs(table, Gold.from_pairs([("s1", "t1"), ("s2", "t2")]),
+    threshold="tune").threshold
     1.05
     """
     if threshold != "tune":

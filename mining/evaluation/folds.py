@@ -1,4 +1,5 @@
-"""Cross-validation of the threshold: tuned on some folds of the gold pairs, measured on the fold held out."""
+"""Cross-validation of the threshold: tuned on some folds of the gold pairs, measured on the fold
+held out."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def _mix(value: np.ndarray) -> np.ndarray:
 
 
 def hash_ids(ids: pa.Array) -> np.ndarray:
-    """A 64-bit hash of each id, (n,) uint64: the same in every process, computed without a loop over ids."""
+    """A 64-bit hash of each id, (n,) uint64: the same in every process, computed without a loop
+    over ids."""
     blocks = [_hash_block(ids.slice(i, _BLOCK_IDS)) for i in range(0, len(ids), _BLOCK_IDS)]
     return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.uint64)
 
@@ -98,8 +100,8 @@ class CrossValidation:
 def assign_folds(kept: KeptGold, scored: ScoredPairs, folds: int) -> tuple[np.ndarray, np.ndarray]:
     """The fold of each gold pair (g,) and of each mined pair (n,).
 
-    Gold pairs are dealt out in the order of a hash of their ids, so that folds differ by at most one pair; a mined
-    pair that is gold goes with it, any other goes by the hash of its own ids.
+    Gold pairs are dealt out in the order of a hash of their ids, so that folds differ by at most
+    one pair; a mined pair that is gold goes with it, any other goes by the hash of its own ids.
     """
     gold_hash = hash_pairs(hash_ids(kept.source), hash_ids(kept.target))
     gold_fold = np.empty(len(kept), dtype=np.int64)
@@ -112,10 +114,11 @@ def assign_folds(kept: KeptGold, scored: ScoredPairs, folds: int) -> tuple[np.nd
 
 
 def cross_validate(pairs: pa.Table, gold: Gold, dropped: TableSource | None = None, folds: int = 5) -> CrossValidation:
-    """Tune the threshold on all folds but one, extract the held-out fold with it; for each fold, and the mean.
+    """Tune the threshold on all folds but one, extract the held-out fold with it; for each fold,
+    and the mean.
 
-    Arguments as for `evaluate_pairs`. Raises UsageError when there are fewer than two folds or more folds than gold
-    pairs.
+    Arguments as for `evaluate_pairs`. Raises UsageError when there are fewer than two folds or more
+    folds than gold pairs.
     """
     kept = keep_gold(gold, read_ledger(dropped, gold.source_index, gold.target_index))
     if not 2 <= folds <= len(kept):

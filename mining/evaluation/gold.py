@@ -20,7 +20,8 @@ from mining.errors import InputError, UsageError
 from mining.evaluation.ids import IdIndex
 from mining.text_arrays import text_array
 
-#: Ids of a corpus: a collection or array of strings, or a function that says for a list of ids which it knows.
+#: Ids of a corpus: a collection or array of strings, or a function that says for a list of ids
+#: which it knows.
 KnownIds: TypeAlias = Collection[str] | np.ndarray | pa.Array | pa.ChunkedArray | Callable[[list[str]], Sequence[bool]]
 
 MAX_LINE_CHARS = 100_000
@@ -30,8 +31,9 @@ MAX_LINE_CHARS = 100_000
 class Gold:
     """Distinct gold pairs in the order of their file.
 
-    `source`, `target` and `line` have one entry a pair; `domain` too, or is None when the file has no third column.
-    `rows` counts all pairs read and `repeated` those that said again what an earlier line said.
+    `source`, `target` and `line` have one entry a pair; `domain` too, or is None when the file has
+    no third column. `rows` counts all pairs read and `repeated` those that said again what an
+    earlier line said.
     """
 
     path: str
@@ -57,12 +59,14 @@ class Gold:
 
     @classmethod
     def from_rows(cls, rows: Iterable[tuple[int, Sequence[str]]], path: str = "gold") -> Gold:
-        """Build a gold standard from (line, (source id, target id[, domain])) rows; the first of equal pairs stays."""
+        """Build a gold standard from (line, (source id, target id[, domain])) rows; the first of
+        equal pairs stays."""
         return cls._from_columns([_columns(rows)], path)
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[Sequence[str]], path: str = "gold") -> Gold:
-        """Build a gold standard from (source id, target id[, domain]) tuples; lone surrogates become U+FFFD."""
+        """Build a gold standard from (source id, target id[, domain]) tuples; lone surrogates
+        become U+FFFD."""
         return cls.from_rows(enumerate(pairs, start=1), path)
 
     @classmethod
@@ -90,7 +94,8 @@ class Gold:
 
 
 class _Columns(NamedTuple):
-    """Gold rows by column: line numbers (n,) int64, and ids and domains in Arrow (a domain may be null)."""
+    """Gold rows by column: line numbers (n,) int64, and ids and domains in Arrow (a domain may be
+    null)."""
 
     lines: np.ndarray
     source: pa.Array
@@ -110,7 +115,8 @@ def _columns(rows: Iterable[tuple[int, Sequence[str]]]) -> _Columns:
 
 
 class _Reader:
-    """Gold rows of blocks of lines; `width` is the number of columns of the lines so far, 0 before the first."""
+    """Gold rows of blocks of lines; `width` is the number of columns of the lines so far, 0 before
+    the first."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.width = path, 0
@@ -174,11 +180,10 @@ def _fault(fields: list[str], columns: int) -> str:
 def read_gold(path: str | Path, digest: Digest | None = None) -> Gold:
     r"""Read ``id<TAB>id`` lines, or ``id<TAB>id<TAB>domain``, compressed or not.
 
-    Only ``\n`` ends a line, one trailing ``\r`` is stripped, blank lines are passed over, repeated pairs count once.
-    `digest` is given the bytes of the file as they are read.
-    Raises UsageError when the file is missing, InputError with file and line for another number of columns, an empty id
-    or invalid UTF-8, and when there is no pair at all.
-    """
+    Only ``\n`` ends a line, one trailing ``\r`` is stripped, blank lines are passed over, repeated
+    pairs count once. `digest` is given the bytes of the file as they are read. Raises UsageError
+    when the file is missing, InputError with file and line for another number of columns, an empty
+    id or invalid UTF-8, and when there is no pair at all."""
     path = Path(path)
     if not path.is_file():
         raise UsageError(f"{path}: no such gold file")
@@ -203,7 +208,8 @@ def known_mask(ids: list[str], known: KnownIds) -> np.ndarray:
 
 
 def check_known(gold: Gold, known_source: KnownIds | None, known_target: KnownIds | None) -> None:
-    """Raise InputError when gold ids are missing from a corpus, with their number, share, an example and the mend."""
+    """Raise InputError when gold ids are missing from a corpus, with their number, share, an
+    example and the mend."""
     faults = []
     sides = ("source", gold.source, known_source), ("target", gold.target, known_target)
     for side, ids, known in sides:

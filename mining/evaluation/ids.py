@@ -1,4 +1,5 @@
-"""Where ids stand among others: a hash table over their bytes, compiled, built once and asked often."""
+"""Where ids stand among others: a hash table over their bytes, compiled, built once and asked
+often."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ from mining.text_arrays import text_array
 #: Ids, as a list or in Arrow.
 Ids: TypeAlias = list[str] | pa.Array | pa.ChunkedArray
 
-#: FNV-1a of 64 bits (Fowler, Noll and Vo), and the finaliser of MurmurHash3, since slots are taken from the low bits.
+#: FNV-1a of 64 bits (Fowler, Noll and Vo), and the finaliser of MurmurHash3, since slots are taken
+#: from the low bits.
 _OFFSET, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _STIR, _HALF = np.uint64(0xFF51AFD7ED558CCD), np.uint64(33)
-#: A slot is 0 when it is free; else its upper half is that of the hash, its lower half a place, counted from 1.
+#: A slot is 0 when it is free; else its upper half is that of the hash, its lower half a place,
+#: counted from 1.
 _TAG, _PLACE = np.uint64(0xFFFFFFFF00000000), np.uint64(0xFFFFFFFF)
 #: Ids sought together.
 _BATCH = 256
@@ -53,7 +56,8 @@ def _same(one, a, other, b, size):  # type: ignore[no-untyped-def]
 
 @compiled
 def _slot(asked, start, stop, value, data, offsets, slots):  # type: ignore[no-untyped-def]
-    """The slot of some bytes with that hash: the one where they stand, or the free one where they would."""
+    """The slot of some bytes with that hash: the one where they stand, or the free one where they
+    would."""
     mask = np.uint64(len(slots) - 1)
     slot = value & mask
     while slots[slot] != 0:
@@ -94,8 +98,8 @@ def _recode(slots, codes):  # type: ignore[no-untyped-def]
 
 @compiled
 def _touch(values, data, offsets, slots):  # type: ignore[no-untyped-def]
-    """Fetch what a search for these hashes will look at: loads that wait for nothing overlap, those of one search
-    after the other do not."""
+    """Fetch what a search for these hashes will look at: loads that wait for nothing overlap, those
+    of one search after the other do not."""
     mask, seen = np.uint64(len(slots) - 1), 0
     places = np.empty(len(values), dtype=np.int64)
     for i in range(len(values)):
@@ -126,7 +130,8 @@ def _find(asked, limits, data, offsets, slots, first, last, found):  # type: ign
 class IdIndex:
     """Distinct ids and their places, for fewer than 2**32 ids.
 
-    `ids` are the distinct ones in order of first occurrence, `codes` (n,) int64 the place of each given id among them.
+    `ids` are the distinct ones in order of first occurrence, `codes` (n,) int64 the place of each
+    given id among them.
     """
 
     ids: pa.Array
@@ -148,7 +153,8 @@ class IdIndex:
         return len(self.ids)
 
     def find(self, column: Ids, threads: int = 0) -> NDArray[np.int64]:
-        """The place of each id of `column` (n,) among the distinct ones: (n,) int64, -1 for one that is not there."""
+        """The place of each id of `column` (n,) among the distinct ones: (n,) int64, -1 for one
+        that is not there."""
         array = id_array(column)
         asked, limits = string_buffers(array)
         found = np.empty(len(array), dtype=np.int64)

@@ -1,4 +1,5 @@
-"""Precision, recall and F1 that an encoder reaches on a mining task, in memory and by the kernels of `mining.mine`."""
+"""Precision, recall and F1 that an encoder reaches on a mining task, in memory and by the kernels
+of `mining.mine`."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _LEDGER = pa.schema([("side", pa.string()), ("id", pa.string()), ("reason", pa.s
 
 @dataclass(frozen=True)
 class MarginResult:
-    """Outcome for one margin: `tuned` with the threshold of the best F1 on all gold pairs, `held_out` by folds.
+    """Outcome for one margin: `tuned` with the threshold of the best F1 on all gold pairs,
+    `held_out` by folds.
 
     `held_out` is None when no folds were asked for.
     """
@@ -47,7 +49,8 @@ class MarginResult:
 
 @dataclass(frozen=True)
 class MiningTask:
-    """Two piles of sentences with their ids, and the gold pairs of ids; "" stands for a text that cannot be used."""
+    """Two piles of sentences with their ids, and the gold pairs of ids; "" stands for a text that
+    cannot be used."""
 
     source_ids: list[str]
     source: list[str]
@@ -68,7 +71,8 @@ def _read_side(spec: CorpusSpec) -> tuple[list[str], list[str]]:
 
 
 def read_mining_task(source: CorpusSpec, target: CorpusSpec, gold: str | Path) -> MiningTask:
-    """Read both sides and the gold whole; raises InputError for faulty content and an id that stands twice."""
+    """Read both sides and the gold whole; raises InputError for faulty content and an id that
+    stands twice."""
     return MiningTask(*_read_side(source), *_read_side(target), read_gold(gold))
 
 
@@ -86,7 +90,8 @@ def _ledger_rows(name: str, side: Side, valid: Any) -> list[dict[str, str | None
 
 
 def drop_ledger(searched: Searched) -> pa.Table:
-    """The rows that were not searched, with the columns of ``dropped.parquet`` that evaluation reads."""
+    """The rows that were not searched, with the columns of ``dropped.parquet`` that evaluation
+    reads."""
     rows = _ledger_rows("source", searched.source, searched.source_valid)
     rows += _ledger_rows("target", searched.target, searched.target_valid)
     return pa.Table.from_pylist(rows, schema=_LEDGER)
@@ -109,13 +114,14 @@ def mining_f1(
 ) -> dict[str, MarginResult]:
     """Mine and compare with gold, for each of `margins`; texts are encoded and searched once.
 
-    The gold names rows by `source_ids` and `target_ids`, by default their positions. The threshold is tuned on all gold
-    pairs and, with `folds`, held out fold by fold. `target_encoder` encodes the target side where a model keeps its
-    languages apart; `threads` 0 uses every core. The pairs are those of `mining.mine`, and so the figures
-    those of ``bitext mine --gold`` and ``bitext evaluate bucc``.
+    The gold names rows by `source_ids` and `target_ids`, by default their positions. The threshold
+    is tuned on all gold pairs and, with `folds`, held out fold by fold. `target_encoder` encodes
+    the target side where a model keeps its languages apart; `threads` 0 uses every core. The pairs
+    are those of `mining.mine`, and so the figures those of ``bitext mine --gold`` and ``bitext
+    evaluate bucc``.
 
-    Raises InputError for gold ids that are not among the ids, UsageError when k exceeds a side or folds the gold, and
-    ValueError for an unknown margin or strategy.
+    Raises InputError for gold ids that are not among the ids, UsageError when k exceeds a side or
+    folds the gold, and ValueError for an unknown margin or strategy.
 
     >>> result = mining_f1(encoder, german, english, read_gold("de-en.gold"))  # doctest: +SKIP
     >>> result["ratio"].f1, result["ratio"].held_out.f1  # doctest: +SKIP

@@ -1,8 +1,10 @@
-"""Semantic textual similarity: correlation of cosines with human judgements, per data set and per year.
+"""Semantic textual similarity: correlation of cosines with human judgements, per data set and per
+year.
 
-Pearson's r by data set and its mean by year is the measure of the shared tasks (Agirre et al. 2012-2016) and of Wieting
-et al. 2019, section 3; Spearman's rho over the concatenation of a year is that of Reimers and Gurevych 2019 (Wieting et
-al. 2022, section 5.2). A correlation with something constant does not exist; it is None here, "undefined" on screen.
+Pearson's r by data set and its mean by year is the measure of the shared tasks (Agirre et al.
+2012-2016) and of Wieting et al. 2019, section 3; Spearman's rho over the concatenation of a year is
+that of Reimers and Gurevych 2019 (Wieting et al. 2022, section 5.2). A correlation with something
+constant does not exist; it is None here, "undefined" on screen.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class StsSet:
 
 @dataclass(frozen=True)
 class StsScore:
-    """Correlations of one data set times 100 (None: undefined); `unencoded` pairs have similarity 0."""
+    """Correlations of one data set times 100 (None: undefined); `unencoded` pairs have similarity
+    0."""
 
     name: str
     pairs: int
@@ -58,10 +61,11 @@ class StsScore:
 
 @dataclass(frozen=True)
 class StsGroup:
-    """Means over the data sets of a group, times 100; None where no data set of it has a correlation.
+    """Means over the data sets of a group, times 100; None where no data set of it has a
+    correlation.
 
-    `defined` of the `sets` have one, and the means are over these; the weighted ones count each set by its pairs.
-    `concatenated` is Spearman's rho over all pairs of the group at once.
+    `defined` of the `sets` have one, and the means are over these; the weighted ones count each set
+    by its pairs. `concatenated` is Spearman's rho over all pairs of the group at once.
     """
 
     name: str
@@ -98,10 +102,12 @@ def _plain(entry: StsScore | StsGroup) -> dict[str, Any]:
 
 
 def pearson(left: ArrayLike, right: ArrayLike) -> float | None:
-    """Pearson's r of two (n,) arrays of finite numbers; None for a constant one or fewer than two values."""
+    """Pearson's r of two (n,) arrays of finite numbers; None for a constant one or fewer than two
+    values."""
     centred = []
     for values in (np.asarray(left, np.float64), np.asarray(right, np.float64)):
-        # Asked of the values themselves: their mean is rounded, so their deviations need not be zero.
+        # Asked of the values themselves: their mean is rounded, so their deviations need not be
+        # zero.
         if len(values) < 2 or values.min() == values.max():
             return None
         values = values / np.abs(values).max()
@@ -125,7 +131,8 @@ def spearman(left: ArrayLike, right: ArrayLike) -> float | None:
 def similarities(
     encoder: Encoder, left: Sequence[str], right: Sequence[str], threads: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Cosine of each pair, (n,) float64 with six decimals, and which pairs can be encoded; the others get 0."""
+    """Cosine of each pair, (n,) float64 with six decimals, and which pairs can be encoded; the
+    others get 0."""
     left_vectors, left_valid = encode_checked(encoder, left, threads)
     right_vectors, right_valid = encode_checked(encoder, right, threads)
     usable = left_valid & right_valid
@@ -200,9 +207,11 @@ def _mean(values: list[float], weights: list[int]) -> float | None:
 
 
 def find_sts(paths: Sequence[str | Path]) -> list[Path]:
-    """The files meant by `paths`, a folder standing for its ``.tsv`` files (compressed or not), sorted by name.
+    """The files meant by `paths`, a folder standing for its ``.tsv`` files (compressed or not),
+    sorted by name.
 
-    Raises UsageError when a path does not exist, a folder has none, or two files give one data set's name.
+    Raises UsageError when a path does not exist, a folder has none, or two files give one data
+    set's name.
     """
     from mining.corpus.spec import without_compression
 
@@ -235,9 +244,9 @@ def set_name(path: Path) -> str:
 def read_sts(path: str | Path) -> StsSet:
     r"""Read lines of gold, tab, sentence, tab, sentence; compressed or not.
 
-    Only ``\n`` ends a line; lines with nothing in them are passed over. Raises InputError with file and line for
-    another number of columns, a judgement that is no finite number or invalid UTF-8, and when there is no pair.
-    """
+    Only ``\n`` ends a line; lines with nothing in them are passed over. Raises InputError with file
+    and line for another number of columns, a judgement that is no finite number or invalid UTF-8,
+    and when there is no pair."""
     from mining.corpus.lines import FaultyLine, numbered_lines, split_cells
 
     path = Path(path)

@@ -1,4 +1,5 @@
-"""What evaluation reads from the tables of a run, block by block, keeping only what concerns gold ids."""
+"""What evaluation reads from the tables of a run, block by block, keeping only what concerns gold
+ids."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ _CANDIDATE_COLUMNS = {
 
 
 def table_blocks(table: TableSource, columns: Mapping[str, pa.DataType], what: str) -> Iterator[pa.RecordBatch]:
-    """The named columns of a table as these types, in blocks; raises InputError when one is missing or of another kind,
-    or the file is damaged."""
+    """The named columns of a table as these types, in blocks; raises InputError when one is missing
+    or of another kind, or the file is damaged."""
     if isinstance(table, pa.Table):
         _require(table.column_names, list(columns), what)
         yield from (_cast(block, columns, what) for block in table.select(list(columns)).to_batches())
@@ -63,13 +64,15 @@ def _require(names: list[str], columns: list[str], what: str) -> None:
 
 @dataclass
 class Ledger:
-    """What the drop ledger says of some ids: per side, why a row was dropped and which id was kept instead of it."""
+    """What the drop ledger says of some ids: per side, why a row was dropped and which id was kept
+    instead of it."""
 
     reason: dict[str, dict[str, str]] = field(default_factory=lambda: {side: {} for side in SIDES})
     kept: dict[str, dict[str, str]] = field(default_factory=lambda: {side: {} for side in SIDES})
 
     def resolve(self, side: str, ids: pa.Array) -> pa.Array:
-        """The ids (n,) whose texts stand for these rows: themselves, unless a row was dropped as a duplicate."""
+        """The ids (n,) whose texts stand for these rows: themselves, unless a row was dropped as a
+        duplicate."""
         return _replaced(ids, self.kept[side])
 
     def reasons(self, side: str, ids: pa.Array) -> pa.Array:
@@ -128,8 +131,9 @@ def read_ledger(dropped: TableSource | None, source_ids: IdIndex, target_ids: Id
 class GoldRanks:
     """Where the candidates list each gold pair.
 
-    `forward` and `backward` are (g,) int32 ranks counted from 1, 0 when not found from that side; `k` the highest rank
-    of the whole table; `seen_source` and `seen_target` tell which ids of the index of gold pairs occur in it at all.
+    `forward` and `backward` are (g,) int32 ranks counted from 1, 0 when not found from that side;
+    `k` the highest rank of the whole table; `seen_source` and `seen_target` tell which ids of the
+    index of gold pairs occur in it at all.
     """
 
     forward: np.ndarray
@@ -144,7 +148,8 @@ class GoldRanks:
         return (self.forward > 0) | (self.backward > 0)
 
     def recall_at(self) -> dict[str, int | list[float]]:
-        """Share of the gold pairs found among the first 1..k neighbours from the source, the target, either of them."""
+        """Share of the gold pairs found among the first 1..k neighbours from the source, the
+        target, either of them."""
         report: dict[str, int | list[float]] = {"k": self.k}
         absent = np.iinfo(np.int32).max
         forward = np.where(self.forward > 0, self.forward, absent)
@@ -158,8 +163,8 @@ class GoldRanks:
 class PairIndex:
     """Finds (source id, target id) pairs among some distinct pairs by array operations.
 
-    `source` and `target` are the indexes of the ids of the sides, `pairs` (2, n) int64 the places of the ids of each
-    pair in them.
+    `source` and `target` are the indexes of the ids of the sides, `pairs` (2, n) int64 the places
+    of the ids of each pair in them.
     """
 
     def __init__(self, source: IdIndex, target: IdIndex, pairs: np.ndarray) -> None:
@@ -175,7 +180,8 @@ class PairIndex:
         return source * max(len(self.target), 1) + target
 
     def find(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """The number (n,) int64 of each pair, -1 if it is none, for places of its ids in the two indexes."""
+        """The number (n,) int64 of each pair, -1 if it is none, for places of its ids in the two
+        indexes."""
         if not len(self._sorted):
             return np.full(len(source), -1, dtype=np.int64)
         keys = np.where((source >= 0) & (target >= 0), self._keys(source, target), -1)

@@ -1,7 +1,8 @@
-"""Similarity search in the manner of Tatoeba: is the nearest sentence of the other language the translation?
+"""Similarity search in the manner of Tatoeba: is the nearest sentence of the other language the
+translation?
 
-The task of Artetxe and Schwenk 2019 as Wieting et al. 2022 report it (section 5.2): line-aligned sentences, the nearest
-neighbour by cosine, the share of wrong ones in percent, in both directions.
+The task of Artetxe and Schwenk 2019 as Wieting et al. 2022 report it (section 5.2): line-aligned
+sentences, the nearest neighbour by cosine, the share of wrong ones in percent, in both directions.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 class Direction:
     """What one direction of the search found.
 
-    `errors` counts the sentences whose nearest neighbour is wrong. `equal_text` counts those that are right only
-    because the text found equals the right one on another line. `tied` counts the errors in which the right
-    sentence has the same cosine and merely stands further down.
+    `errors` counts the sentences whose nearest neighbour is wrong. `equal_text` counts those that
+    are right only because the text found equals the right one on another line. `tied` counts the
+    errors in which the right sentence has the same cosine and merely stands further down.
     """
 
     errors: int
@@ -40,9 +41,11 @@ class Direction:
 
 @dataclass(frozen=True)
 class TatoebaResult:
-    """Outcome of `tatoeba_error` over `pairs` pairs: `forward` is source to target, `backward` target to source.
+    """Outcome of `tatoeba_error` over `pairs` pairs: `forward` is source to target, `backward`
+    target to source.
 
-    `unencoded` counts the pairs of which a side cannot be encoded; they are errors in both directions.
+    `unencoded` counts the pairs of which a side cannot be encoded; they are errors in both
+    directions.
     """
 
     pairs: int
@@ -89,13 +92,15 @@ def tatoeba_error(
 ) -> TatoebaResult:
     """Error of the nearest neighbour by cosine among line-aligned sentences, in both directions.
 
-    The search is exact; of equal cosines the sentence that stands first is taken. A neighbour whose text equals the
-    right one (NFKC, white space folded) is right. A pair of which a side cannot be encoded is an error in both
-    directions. `target_encoder` encodes the target side where a model keeps its languages apart; `threads` 0 uses
-    every core. Raises ValueError when the sides are of unequal length or there is no pair.
+    The search is exact; of equal cosines the sentence that stands first is taken. A neighbour whose
+    text equals the right one (NFKC, white space folded) is right. A pair of which a side cannot be
+    encoded is an error in both directions. `target_encoder` encodes the target side where a model
+    keeps its languages apart; `threads` 0 uses every core. Raises ValueError when the sides are of
+    unequal length or there is no pair.
 
     >>> from mining import load_encoder  # doctest: +SKIP
-    >>> tatoeba_error(load_encoder("model"), ["Gute Nacht."], ["Good night."]).error  # doctest: +SKIP
+    >>> tatoeba_error(load_encoder("model"), ["Gute Nacht."], ["Good night."]).error  # doctest:
+    +SKIP
     0.0
     """
     if len(source_texts) != len(target_texts):
@@ -130,7 +135,8 @@ def _text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
 def _judge(
     found: Neighbours, numbers: NDArray[np.int64], own: NDArray[np.float32], usable: NDArray[np.bool_]
 ) -> Direction:
-    """Compare the nearest neighbour of each row with the row itself; `own` is the cosine of each pair."""
+    """Compare the nearest neighbour of each row with the row itself; `own` is the cosine of each
+    pair."""
     nearest = found.ids[:, 0]
     rows = np.arange(len(nearest))
     exact = usable & (nearest == rows)

@@ -1,4 +1,5 @@
-"""Finding and reading line-aligned test sets: files named as LASER names them, folders of these, or any bitext."""
+"""Finding and reading line-aligned test sets: files named as LASER names them, folders of these, or
+any bitext."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mining.config.base import validate
 from mining.corpus import BLANK, BitextSpec, list_inputs, read_rows
 from mining.corpus.spec import layout, without_compression
 from mining.errors import InputError, UsageError
-from mining.settings import validate
 
 #: ``tatoeba.deu-eng.deu``: both languages, then the one of this file.
 _NAME = re.compile(r"(?P<stem>(?:.*\.)?(?P<first>[^.-]+)-(?P<second>[^.-]+))\.(?P<side>[^.-]+)")
@@ -19,7 +20,8 @@ _NAME = re.compile(r"(?P<stem>(?:.*\.)?(?P<first>[^.-]+)-(?P<second>[^.-]+))\.(?
 
 @dataclass(frozen=True)
 class AlignedSet:
-    """A test set: `name`, and `source` and `target`, texts aligned by their place; "" for one that cannot be used."""
+    """A test set: `name`, and `source` and `target`, texts aligned by their place; "" for one that
+    cannot be used."""
 
     name: str
     source: list[str]
@@ -64,7 +66,8 @@ def _partner(half: _Half) -> _Half:
 
 
 def _named_sets(halves: Sequence[_Half]) -> dict[str, list[str]]:
-    """The paths of each set by name: the pair of languages, or the whole stem where that would say too little."""
+    """The paths of each set by name: the pair of languages, or the whole stem where that would say
+    too little."""
     sets: dict[tuple[str, str], list[str]] = {}
     labels: dict[tuple[str, str], str] = {}
     for half in halves:
@@ -80,9 +83,10 @@ def find_aligned(paths: Sequence[str], options: Mapping[str, Any] | None = None)
     """The test sets meant by `paths`, by name.
 
     A folder stands for all sets in it and a file of a set for the whole set, if they are named
-    ``NAME.AAA-BBB.{AAA,BBB}``. All other files are bitexts, read by `options` (keys of `BitextSpec`): two plain text
-    files are one set, a file of any other format is one by itself. With a `format` or `columns` in `options` names
-    play no part. Raises UsageError when a path names nothing of this kind or two sets have one name.
+    ``NAME.AAA-BBB.{AAA,BBB}``. All other files are bitexts, read by `options` (keys of
+    `BitextSpec`): two plain text files are one set, a file of any other format is one by itself.
+    With a `format` or `columns` in `options` names play no part. Raises UsageError when a path
+    names nothing of this kind or two sets have one name.
     """
     options = {key: value for key, value in (options or {}).items() if value is not None}
     halves: list[_Half] = []
@@ -129,7 +133,8 @@ def _bitexts(paths: Sequence[str], options: dict[str, Any]) -> list[tuple[str, B
 def read_aligned(name: str, spec: BitextSpec) -> AlignedSet:
     """Read a test set whole; a row that cannot be used keeps its place.
 
-    Raises InputError for faulty content (unequal numbers of lines, invalid UTF-8, a bad row) and when there is no pair.
+    Raises InputError for faulty content (unequal numbers of lines, invalid UTF-8, a bad row) and
+    when there is no pair.
     """
     source, target = [], []
     for row in read_rows(spec):

@@ -1,4 +1,5 @@
-"""The score threshold of the best F1 (BUCC shared task, Zweigenbaum et al. 2017, section 4), safe with tied scores."""
+"""The score threshold of the best F1 (BUCC shared task, Zweigenbaum et al. 2017, section 4), safe
+with tied scores."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ THRESHOLD_DECIMALS = 7
 
 @dataclass(frozen=True)
 class BestThreshold:
-    """Where F1 is highest; a pair is extracted when ``score >= threshold`` (None: there was nothing to extract)."""
+    """Where F1 is highest; a pair is extracted when ``score >= threshold`` (None: there was nothing
+    to extract)."""
 
     threshold: float | None
     precision: float
@@ -24,7 +26,8 @@ class BestThreshold:
 
 
 def precision_recall_f1(extracted: int, correct: int, n_gold: int) -> tuple[float, float, float]:
-    """Precision, recall and F1 of `correct` among `extracted` pairs and `n_gold` gold pairs; 0 where undefined."""
+    """Precision, recall and F1 of `correct` among `extracted` pairs and `n_gold` gold pairs; 0
+    where undefined."""
     precision = correct / extracted if extracted else 0.0
     recall = correct / n_gold if n_gold else 0.0
     f1 = 2 * correct / (extracted + n_gold) if extracted + n_gold else 0.0
@@ -32,7 +35,8 @@ def precision_recall_f1(extracted: int, correct: int, n_gold: int) -> tuple[floa
 
 
 def midpoint(accepted: float, rejected: float) -> float:
-    """A threshold between two neighbouring scores, ``rejected < threshold <= accepted``, short if it can be."""
+    """A threshold between two neighbouring scores, ``rejected < threshold <= accepted``, short if
+    it can be."""
     middle = (accepted + rejected) / 2
     for candidate in (round(middle, THRESHOLD_DECIMALS) if np.isfinite(middle) else middle, middle):
         if rejected < candidate <= accepted:
@@ -55,11 +59,12 @@ def _checked(scores: ArrayLike, correct: ArrayLike, n_gold: int) -> tuple[np.nda
 def best_threshold(scores: ArrayLike, correct: ArrayLike, n_gold: int) -> BestThreshold:
     """The threshold of the highest F1 over the distinct score values.
 
-    `scores` is (n,) float64 in any order, `correct` (n,) bool, one entry a distinct pair; `n_gold` the number of gold
-    pairs. Pairs of one score are accepted or rejected together. Of equal F1 the highest threshold wins. The threshold
-    is the midpoint between the last accepted score and the next lower one, rounded to seven decimals where that still
-    separates the two; the last score itself when nothing lies below. It may be negative. Raises ValueError for unequal
-    lengths and a score that is not finite.
+    `scores` is (n,) float64 in any order, `correct` (n,) bool, one entry a distinct pair; `n_gold`
+    the number of gold pairs. Pairs of one score are accepted or rejected together. Of equal F1 the
+    highest threshold wins. The threshold is the midpoint between the last accepted score and the
+    next lower one, rounded to seven decimals where that still separates the two; the last score
+    itself when nothing lies below. It may be negative. Raises ValueError for unequal lengths and a
+    score that is not finite.
     """
     score_array, correct_array = _checked(scores, correct, n_gold)
     n = len(score_array)

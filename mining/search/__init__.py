@@ -1,4 +1,5 @@
-"""Nearest neighbours in both directions: exact by tiles, or through FAISS indexes; cosines always recomputed."""
+"""Nearest neighbours in both directions: exact by tiles, or through FAISS indexes; cosines always
+recomputed."""
 
 from mining.search.device_tiles import TorchProposer
 from mining.search.exact import knn, nearest_neighbours, reference_neighbours

@@ -1,4 +1,5 @@
-"""From proposals to certified lists: near entries recomputed, rows that stay open found, and those searched again."""
+"""From proposals to certified lists: near entries recomputed, rows that stay open found, and those
+searched again."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from mining.search.vectors import cosine, products_for
 
 #: Rows worth a thread of their own.
 _ROWS = 256
-#: Queries and base rows multiplied at a time in a second search: on the CPU a tile stays in the cache, on another
-#: device the places of all entries of a tile still fit into memory.
+#: Queries and base rows multiplied at a time in a second search: on the CPU a tile stays in the
+#: cache, on another device the places of all entries of a tile still fit into memory.
 _TILE = (128, 1024)
 _DEVICE_TILE = (1024, 16_384)
 
@@ -37,12 +38,12 @@ def _certify(
     start: Any,
     stop: Any,
 ) -> Any:
-    """Recompute what may be among the nearest; returns by how much a similarity exceeds its bound, at most 0.0 if none
-    does.
+    """Recompute what may be among the nearest; returns by how much a similarity exceeds its bound,
+    at most 0.0 if none does.
 
-    The k-th of the list is at least the k-th similarity less its error. An entry that could reach it is recomputed. A
-    row is open when an entry that was not proposed, so at most the last similarity plus its error, could reach the k-th
-    recomputed cosine.
+    The k-th of the list is at least the k-th similarity less its error. An entry that could reach
+    it is recomputed. A row is open when an entry that was not proposed, so at most the last
+    similarity plus its error, could reach the k-th recomputed cosine.
     """
     absolute, relative = rounding
     count, k = positions.shape[1], ids.shape[1]
@@ -66,7 +67,8 @@ def _certify(
 
 
 class Certified(NamedTuple):
-    """Lists (n, k), the rows (·,) int64 that are not settled, and by how much a bound was exceeded (0.0: never)."""
+    """Lists (n, k), the rows (·,) int64 that are not settled, and by how much a bound was exceeded
+    (0.0: never)."""
 
     found: Neighbours
     open_rows: NDArray[np.int64]
@@ -74,10 +76,12 @@ class Certified(NamedTuple):
 
 
 def certify(queries: NDArray[np.float32], base: NDArray[np.float32], proposal: Proposal, k: int) -> Certified:
-    """The k nearest of what was proposed, cosines recomputed, and the rows where others may be as near.
+    """The k nearest of what was proposed, cosines recomputed, and the rows where others may be as
+    near.
 
-    `queries` (n, d) and `base` (m, d) float32; `proposal` (n, c). A row is settled, not open, if its list is that of a
-    search through all of `base`. With fewer than k proposed a list ends early.
+    `queries` (n, d) and `base` (m, d) float32; `proposal` (n, c). A row is settled, not open, if
+    its list is that of a search through all of `base`. With fewer than k proposed a list ends
+    early.
     """
     found = no_neighbours(len(queries), k)
     is_open = np.zeros(len(queries), np.bool_)
@@ -101,7 +105,8 @@ def _take_near(
 ) -> None:
     """Recompute the entries of a tile that may reach the floor of their row, and raise the floors.
 
-    `tile` (q, c): similarities of the queries (q, d) with the rows of `base` (m, d) from `first` on.
+    `tile` (q, c): similarities of the queries (q, d) with the rows of `base` (m, d) from `first`
+    on.
     """
     columns, last = tile.shape[1], ids.shape[1] - 1
     flags, hits = row_flags(columns), hits_for(columns, 1)
@@ -126,7 +131,8 @@ def _take_pairs(rows: Any, columns: Any, first: Any, queries: Any, base: Any, id
 
 
 def _margin(dim: int) -> np.float32:
-    """How far below its floor an entry may seem to be; entries must exceed floor less margin, so a little more."""
+    """How far below its floor an entry may seem to be; entries must exceed floor less margin, so a
+    little more."""
     return np.float32(float32_rounding(dim).absolute + 2.0**-20)
 
 
@@ -176,8 +182,8 @@ def near_on_device(
 def search_near(
     queries: NDArray[np.float32], base: NDArray[np.float32], floors: NDArray[np.float32], k: int, device: torch.device
 ) -> Neighbours:
-    """The k nearest of a few queries (q, d) whose k-th cosine is known to be at least `floors` (q,) float32: all that
-    a float32 product does not rule out is recomputed."""
+    """The k nearest of a few queries (q, d) whose k-th cosine is known to be at least `floors` (q,)
+    float32: all that a float32 product does not rule out is recomputed."""
     found, floors = no_neighbours(len(queries), k), floors.copy()
     if device.type == "cpu":
         near_on_cpu(queries, base, floors, found)

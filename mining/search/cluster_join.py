@@ -1,9 +1,11 @@
-"""Joining two sides cluster by cluster: near rows share a cluster, and only rows that share one are compared.
+"""Joining two sides cluster by cluster: near rows share a cluster, and only rows that share one are
+compared.
 
-Each row is a member of its few nearest clusters. Within a cluster the members of both sides are multiplied once, and
-the tile feeds the lists of its rows and of its columns. The lists of a group of clusters are the `k + extra` most
-similar rows of the other side, by quantised similarity and row; of these the cosines are recomputed from the stored
-vectors, and the k nearest by (cosine descending, row) stay. Nothing in that depends on tiles, threads or shards.
+Each row is a member of its few nearest clusters. Within a cluster the members of both sides are
+multiplied once, and the tile feeds the lists of its rows and of its columns. The lists of a group
+of clusters are the `k + extra` most similar rows of the other side, by quantised similarity and
+row; of these the cosines are recomputed from the stored vectors, and the k nearest by (cosine
+descending, row) stay. Nothing in that depends on tiles, threads or shards.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from mining.search.neighbours import Neighbours, cut, no_neighbours
 from mining.search.quantised import product, quantise, scale
 from mining.search.vectors import exact_cosines
 
-#: Entries whose quantised similarity is this many standard deviations of its rounding below that of the k-th are not
-#: recomputed. Rounding two vectors moves their similarity by 0.4 / scale: 0.001 at 300 dimensions.
+#: Entries whose quantised similarity is this many standard deviations of its rounding below that of
+#: the k-th are not recomputed. Rounding two vectors moves their similarity by 0.4 / scale: 0.001 at
+#: 300 dimensions.
 WINDOW = 8.0
 _DEVIATION = 1 / math.sqrt(6)
 #: Entries proposed beyond k. On BUCC 4 and 12 gave the same lists.
@@ -40,8 +43,8 @@ Keys: TypeAlias = NDArray[np.int64]
 class Members(NamedTuple):
     """The rows of one side that have a cluster in a group.
 
-    `rows` (n,) int64 ascending row numbers, `vectors` (n, d) float32 unit rows, `clusters` (n, p) int32: the clusters
-    of each, -1 for those of other groups.
+    `rows` (n,) int64 ascending row numbers, `vectors` (n, d) float32 unit rows, `clusters` (n, p)
+    int32: the clusters of each, -1 for those of other groups.
     """
 
     rows: NDArray[np.int64]
@@ -70,8 +73,8 @@ def _place_members(clusters, first, ends, members):  # type: ignore[no-untyped-d
 
 
 def by_cluster(clusters: NDArray[np.int32], first: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The members of the clusters `first` to `stop`: their positions, cluster by cluster and ascending within, and
-    where each cluster begins (stop - first + 1,)."""
+    """The members of the clusters `first` to `stop`: their positions, cluster by cluster and
+    ascending within, and where each cluster begins (stop - first + 1,)."""
     limits = np.zeros(stop - first + 1, np.int64)
     _count_members(clusters, first, limits)
     members = np.empty(limits[-1], np.int64)
@@ -86,7 +89,8 @@ def _range(clusters: Sequence[NDArray[np.int32]]) -> tuple[int, int]:
 
 
 def _bands(ours: NDArray[np.int64], theirs: NDArray[np.int64], largest: int) -> list[tuple[Places, Places]]:
-    """A cluster cut into bands of at most `largest` members a side, one of ours against one of theirs."""
+    """A cluster cut into bands of at most `largest` members a side, one of ours against one of
+    theirs."""
     count = -(-max(len(ours), len(theirs)) // largest)
     return [
         (
@@ -98,8 +102,8 @@ def _bands(ours: NDArray[np.int64], theirs: NDArray[np.int64], largest: int) -> 
 
 
 def _units(source: Members, target: Members, largest: int) -> list[tuple[Places, Places]]:
-    """What is to be multiplied: positions of both sides that share a cluster. The largest first, so that threads end
-    together."""
+    """What is to be multiplied: positions of both sides that share a cluster. The largest first, so
+    that threads end together."""
     first, stop = _range((source.clusters, target.clusters))
     (left, left_limits), (right, right_limits) = (
         by_cluster(side.clusters, first, max(stop, first)) for side in (source, target)
@@ -162,12 +166,12 @@ def _settle(queries: Members, base: Members, keys: Keys, k: int) -> Neighbours:
 def join_group(
     source: Members, target: Members, k: int, largest: int = 1 << 20, extra: int = EXTRA
 ) -> tuple[Neighbours, Neighbours]:
-    """Neighbours among the rows that share a cluster of the group: forward (n, k) and backward (m, k) lists of row
-    numbers.
+    """Neighbours among the rows that share a cluster of the group: forward (n, k) and backward (m,
+    k) lists of row numbers.
 
-    A cluster with more than `largest` members of a side is cut into bands, of which the first is compared with the
-    first of the other side only, the second with the second: thousands of equal vectors do not become millions of
-    comparisons. Threads are those of torch.
+    A cluster with more than `largest` members of a side is cut into bands, of which the first is
+    compared with the first of the other side only, the second with the second: thousands of equal
+    vectors do not become millions of comparisons. Threads are those of torch.
     """
     forward, backward = _propose(source, target, k + extra, largest)
     return _settle(source, target, forward, k), _settle(target, source, backward, k)

@@ -1,7 +1,8 @@
-"""Approximate search by clusters: how many, which rows are sampled, where each row belongs, and all of it in memory.
+"""Approximate search by clusters: how many, which rows are sampled, where each row belongs, and all
+of it in memory.
 
-A pipeline takes the same steps over shards: train on a sample chosen by row number, assign shard by shard, join group
-by group, merge the lists of each row.
+A pipeline takes the same steps over shards: train on a sample chosen by row number, assign shard by
+shard, join group by group, merge the lists of each row.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from mining.search.shards import VectorShard
 
 #: Nearest clusters a row is a member of.
 NEAREST = 10
-#: Clusters for rows: the assignment costs rows x clusters, the join rows x rows / clusters; the root balances them.
+#: Clusters for rows: the assignment costs rows x clusters, the join rows x rows / clusters; the
+#: root balances them.
 CLUSTERS_PER_ROOT = 8.0
 #: Rows of a side in a group of clusters, about; each row is in 3 to 4 groups.
 GROUP_ROWS = 150_000
@@ -33,8 +35,9 @@ _LARGEST = 16
 
 
 class Division(NamedTuple):
-    """How two sides are divided: `clusters` in `groups`, each row in its `nearest`; `sample` rows a side to train on,
-    and at most `largest` members of a side compared with each other within a cluster."""
+    """How two sides are divided: `clusters` in `groups`, each row in its `nearest`; `sample` rows a
+    side to train on, and at most `largest` members of a side compared with each other within a
+    cluster."""
 
     clusters: int
     groups: int
@@ -51,8 +54,8 @@ def group_rows(k: int) -> int:
 def divide(
     source_rows: int, target_rows: int, clusters: int | None = None, nearest: int = NEAREST, k: int = 1
 ) -> Division:
-    """The division for two sides with so many valid rows and lists of `k` neighbours; `clusters` None chooses their
-    number."""
+    """The division for two sides with so many valid rows and lists of `k` neighbours; `clusters`
+    None chooses their number."""
     rows = max(source_rows, target_rows, 1)
     # Square roots are rounded alike everywhere, powers are not.
     root = math.sqrt(math.sqrt(max(source_rows, 1) * max(target_rows, 1)))
@@ -106,7 +109,8 @@ def _place_rows(clusters, groups, last_row, ends, rows, kept):  # type: ignore[n
 class Partition(NamedTuple):
     """Rows dealt out to groups: those of group g stand from ``limits[g]`` to ``limits[g + 1]``.
 
-    `rows` (N,) int64 positions, ascending within a group; `clusters` (N, p) int32, -1 for those of other groups.
+    `rows` (N,) int64 positions, ascending within a group; `clusters` (N, p) int32, -1 for those of
+    other groups.
     """
 
     limits: NDArray[np.int64]
@@ -134,8 +138,8 @@ def add_lists(lists: Neighbours, rows: NDArray[np.int64], more: Neighbours, k: i
 def search_clusters(
     source: VectorShard, target: VectorShard, k: int, clusters: int | None = None, nearest: int = NEAREST
 ) -> tuple[Neighbours, Neighbours]:
-    """Neighbours among the rows that share a cluster: forward (n, k) for all source rows, backward (m, k) for all
-    target rows; ids are row numbers. Threads are those of torch."""
+    """Neighbours among the rows that share a cluster: forward (n, k) for all source rows, backward
+    (m, k) for all target rows; ids are row numbers. Threads are those of torch."""
     sides = source, target
     sizes = len(source.vectors), len(target.vectors)
     lists = [no_neighbours(len(side.valid), k) for side in sides]

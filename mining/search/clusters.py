@@ -1,12 +1,14 @@
 """One clustering for both sides: trained on a sample, all in whole numbers.
 
-Translations agree in rare words more than in frequent ones, so the space that is clustered is not that of the vectors:
-each side is centred on its own mean, and multiplied with a power of the common covariance that is half of the way to
-white (`whitening`). On BUCC this lost half as much F1 as clusters of the plain vectors at the same cost.
+Translations agree in rare words more than in frequent ones, so the space that is clustered is not
+that of the vectors: each side is centred on its own mean, and multiplied with a power of the common
+covariance that is half of the way to white (`whitening`). On BUCC this lost half as much F1 as
+clusters of the plain vectors at the same cost.
 
-Vectors, the transformation and the centroids are small whole numbers; every product of them is exact, ties go to the
-lower number, and what is rounded is computed in a fixed order, without BLAS or LAPACK. The same sample gives the same
-clusters, and a vector the same clusters, on every machine.
+Vectors, the transformation and the centroids are small whole numbers; every product of them is
+exact, ties go to the lower number, and what is rounded is computed in a fixed order, without BLAS
+or LAPACK. The same sample gives the same clusters, and a vector the same clusters, on every
+machine.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ _BLOCK = 2048
 class Clusters(NamedTuple):
     """What both sides are divided by.
 
-    `transform` (d, d) float32 whole numbers, `centres` (2, d) float32 whole numbers: the transformed means of source
-    and target; `centroids` (K, d) int8; `groups` (K,) int32: the group of each cluster, numbered from 0.
+    `transform` (d, d) float32 whole numbers, `centres` (2, d) float32 whole numbers: the
+    transformed means of source and target; `centroids` (K, d) int8; `groups` (K,) int32: the group
+    of each cluster, numbered from 0.
     """
 
     transform: NDArray[np.float32]
@@ -75,7 +78,8 @@ def _add_members(rows, labels, sums, counts):  # type: ignore[no-untyped-def]
 
 
 def nearest_clusters(rows: NDArray[np.int8], centroids: NDArray[np.int8], count: int) -> NDArray[np.int64]:
-    """The `count` nearest centroids of each transformed row (n, d): (n, count) int64, nearest first, ties by number."""
+    """The `count` nearest centroids of each transformed row (n, d): (n, count) int64, nearest
+    first, ties by number."""
     keys = empty_lists(len(rows), min(count, len(centroids)))
     multiply = product()
 
@@ -97,7 +101,8 @@ def nearest_clusters(rows: NDArray[np.int8], centroids: NDArray[np.int8], count:
 
 
 def _k_means(sample: NDArray[np.int8], count: int) -> NDArray[np.int8]:
-    """Centroids (count, d) after some rounds of Lloyd's algorithm on the sphere, begun at evenly spaced rows."""
+    """Centroids (count, d) after some rounds of Lloyd's algorithm on the sphere, begun at evenly
+    spaced rows."""
     centroids = sample[np.arange(count) * len(sample) // count].copy()
     for _ in range(ITERATIONS):
         sums, counts = np.zeros(centroids.shape, np.float32), np.zeros(count, np.int64)
@@ -109,14 +114,15 @@ def _k_means(sample: NDArray[np.int8], count: int) -> NDArray[np.int8]:
 
 
 def _shortened(direction: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A sum of rows (d,) at a length of about 1000, in whole numbers throughout: sums of squares may pass 2^53."""
+    """A sum of rows (d,) at a length of about 1000, in whole numbers throughout: sums of squares
+    may pass 2^53."""
     length = max(1, math.isqrt(int(direction @ direction)))
     return (2000 * direction + length) // (2 * length)
 
 
 def _group(centroids: NDArray[np.int8], weights: NDArray[np.int64], count: int) -> NDArray[np.int32]:
-    """Numbers of `count` groups of near clusters with about equal weights: halved again and again across the direction
-    that two of the farthest centroids span."""
+    """Numbers of `count` groups of near clusters with about equal weights: halved again and again
+    across the direction that two of the farthest centroids span."""
     groups = np.zeros(len(centroids), np.int32)
     parts = [np.arange(len(centroids))]
     while len(parts) < count:

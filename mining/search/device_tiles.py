@@ -1,8 +1,9 @@
-"""Proposing neighbours on GPUs: tiles of half-precision products, their top k on the device, shared among devices.
+"""Proposing neighbours on GPUs: tiles of half-precision products, their top k on the device, shared
+among devices.
 
-A tile is multiplied once. Its best entries are found by halves: the maximum of each group of 32 entries, the best
-groups by their maximum (they hold all the best entries), and the best entries in those. The maxima cost one streaming
-read of the tile, everything after that is small.
+A tile is multiplied once. Its best entries are found by halves: the maximum of each group of 32
+entries, the best groups by their maximum (they hold all the best entries), and the best entries in
+those. The maxima cost one streaming read of the tile, everything after that is small.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ GROUP = 32
 LEAST_TILE = 256
 #: Tiles are not planned larger than this: products are at their full speed long before.
 LARGEST_TILE = 16_384
-#: Share of the free memory that is planned for; the rest is left to the library and to fragmentation.
+#: Share of the free memory that is planned for; the rest is left to the library and to
+#: fragmentation.
 _SHARE = 0.6
 
 
@@ -57,8 +59,8 @@ class _Best:
 
 
 def row_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `count` largest entries of each row of a tile (r, c), c a multiple of 32: values and columns, each (r,
-    count)."""
+    """The `count` largest entries of each row of a tile (r, c), c a multiple of 32: values and
+    columns, each (r, count)."""
     rows, columns = tile.shape
     count = min(count, columns)
     if columns <= GROUP * count:
@@ -71,8 +73,8 @@ def row_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def column_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `count` largest entries of each column of a tile (r, c), r a multiple of 32: values and rows, each (c,
-    count)."""
+    """The `count` largest entries of each column of a tile (r, c), r a multiple of 32: values and
+    rows, each (c, count)."""
     rows, columns = tile.shape
     count = min(count, rows)
     if rows <= GROUP * count:
@@ -90,8 +92,8 @@ def rounded_up(count: int, unit: int = GROUP) -> int:
 
 
 class Plan(NamedTuple):
-    """How a search is done on a device: rows of source and target of a tile, the type of vectors and similarities, and
-    whether all of the source stays on the device."""
+    """How a search is done on a device: rows of source and target of a tile, the type of vectors
+    and similarities, and whether all of the source stays on the device."""
 
     tiles: tuple[int, int]
     dtype: torch.dtype
@@ -106,9 +108,9 @@ class Plan(NamedTuple):
 def planned_tiles(free: int, dim: int, count: int, sides: tuple[int, int], bytes_each: int) -> tuple[int, int]:
     """Rows of a source and of a target tile that fit into `free` bytes of a device, powers of two.
 
-    Held at a time: the tile, `bytes_each` an entry; its group maxima and the entries of the best groups, at most
-    `count` · 32 for each row and column, with their places (8 bytes); both blocks of vectors; and the lists of both
-    sides (12 bytes an entry).
+    Held at a time: the tile, `bytes_each` an entry; its group maxima and the entries of the best
+    groups, at most `count` · 32 for each row and column, with their places (8 bytes); both blocks
+    of vectors; and the lists of both sides (12 bytes an entry).
     """
     spare = _SHARE * free - 12 * count * sum(sides)
     tile = LARGEST_TILE
@@ -123,8 +125,9 @@ def planned_tiles(free: int, dim: int, count: int, sides: tuple[int, int], bytes
 
 
 class _Rows:
-    """One side on a device: zero rows to a multiple of 32 and zero columns to a multiple of 16, as tensor cores want
-    them. With `resident` all of it stays there, otherwise a block at a time is sent."""
+    """One side on a device: zero rows to a multiple of 32 and zero columns to a multiple of 16, as
+    tensor cores want them. With `resident` all of it stays there, otherwise a block at a time is
+    sent."""
 
     def __init__(self, rows: NDArray[np.float32], device: torch.device, dtype: torch.dtype, resident: bool) -> None:
         self.rows, self.device, self.dtype = torch.from_numpy(rows), device, dtype
@@ -180,16 +183,18 @@ class _Device:
 
 
 class TorchProposer:
-    """Both directions from one product a tile, on one or several devices; `report` is told the share that is done.
+    """Both directions from one product a tile, on one or several devices; `report` is told the
+    share that is done.
 
-    `device` is a name or several (``cuda``, ``cuda:0,cuda:1``, ``cuda:all``): each device takes blocks of target rows
-    until none are left. Tiles of size 0 are planned from the free memory of the devices; when one runs out of memory
-    all get half the tile, down to 256 × 256, before the error is passed on. On a GPU vectors are rounded to float16
-    (`halves`), multiplied with sums in float32, and the similarities kept as float16: half the memory to write and to
-    read, which is what bounds the pass.
+    `device` is a name or several (``cuda``, ``cuda:0,cuda:1``, ``cuda:all``): each device takes
+    blocks of target rows until none are left. Tiles of size 0 are planned from the free memory of
+    the devices; when one runs out of memory all get half the tile, down to 256 × 256, before the
+    error is passed on. On a GPU vectors are rounded to float16 (`halves`), multiplied with sums in
+    float32, and the similarities kept as float16: half the memory to write and to read, which is
+    what bounds the pass.
 
-    Memory of a device: a tile, some entries of it, two blocks of vectors or all of the smaller side, and 12 bytes for
-    each proposed entry of both sides; see `planned_tiles`.
+    Memory of a device: a tile, some entries of it, two blocks of vectors or all of the smaller
+    side, and 12 bytes for each proposed entry of both sides; see `planned_tiles`.
     """
 
     def __init__(
@@ -237,7 +242,8 @@ class TorchProposer:
             except torch.OutOfMemoryError:
                 if min(plan.tiles) <= LEAST_TILE:
                     raise
-            # Outside the handler, and collected: the error holds on to frames, and these to memory of the device.
+            # Outside the handler, and collected: the error holds on to frames, and these to memory
+            # of the device.
             gc.collect()
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()

@@ -1,4 +1,5 @@
-"""What exact search and clusters take: seconds, memory and disk, reckoned from measured constants."""
+"""What exact search and clusters take: seconds, memory and disk, reckoned from measured
+constants."""
 
 from __future__ import annotations
 
@@ -13,36 +14,40 @@ REFERENCE_CORES = 2
 
 @dataclass(frozen=True)
 class Constants:
-    """Measured on two cores of an AMD EPYC with AVX512 (BF16 and VNNI), 300 dimensions; a core is one of them.
+    """Measured on two cores of an AMD EPYC with AVX512 (BF16 and VNNI), 300 dimensions; a core is
+    one of them.
 
     Not measured, but assumed: `exact_gpu`, `scan`, `lookups` and `small_products`.
     """
 
-    #: Operations a second of the exact tile pass, lists and certification included: a core (in bfloat16; without
-    #: instructions for it half as many), and a GPU (H100) in float16.
+    #: Operations a second of the exact tile pass, lists and certification included: a core (in
+    #: bfloat16; without instructions for it half as many), and a GPU (H100) in float16.
     exact: float = 130e9
     exact_gpu: float = 150e12
-    #: Operations a second of products of bytes, and of the float32 products that transform vectors: a core.
+    #: Operations a second of products of bytes, and of the float32 products that transform vectors:
+    #: a core.
     byte_products: float = 300e9
     float_products: float = 50e9
-    #: Core seconds for a similarity that lists are brought up to date with, and for an entry of a list recomputed.
+    #: Core seconds for a similarity that lists are brought up to date with, and for an entry of a
+    #: list recomputed.
     list_update: float = 2.2e-9
     #: Core seconds for a row in a group: written, read, converted, its list settled.
     group_row: float = 6e-6
     #: How much more is compared than if rows were spread evenly over the clusters.
     skew: float = 1.6
-    #: How much of the cores' time the join fills: parts of it have one thread, or wait for the disk.
+    #: How much of the cores' time the join fills: parts of it have one thread, or wait for the
+    #: disk.
     busy: float = 0.8
     #: Seconds that any search takes to start its stages, and a stage's step.
     start: float = 1.5
-    #: FAISS, a core: operations a second of its flat index, of scanning lists of whole vectors, of scalar codes, and
-    #: of the vectors that a graph leads to.
+    #: FAISS, a core: operations a second of its flat index, of scanning lists of whole vectors, of
+    #: scalar codes, and of the vectors that a graph leads to.
     flat: float = 80e9
     scan: float = 20e9
     scalar_codes: float = 2e9
     graph: float = 10e9
-    #: Codes of product quantisers a second: of four bits in a fast scan, of eight bits looked up one by one; and
-    #: operations a second of learning them.
+    #: Codes of product quantisers a second: of four bits in a fast scan, of eight bits looked up
+    #: one by one; and operations a second of learning them.
     fast_scan: float = 31e9
     lookups: float = 1e9
     small_products: float = 5e9
@@ -53,7 +58,8 @@ class Constants:
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be searched: rows of both sides, dimensions, k, device and cores; `shards` rows at most in one."""
+    """What is to be searched: rows of both sides, dimensions, k, device and cores; `shards` rows at
+    most in one."""
 
     source_rows: int
     target_rows: int
@@ -67,7 +73,8 @@ class Task:
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the device setting names; ``cuda:all`` counts as one, since the machine is not looked at."""
+        """How many GPUs the device setting names; ``cuda:all`` counts as one, since the machine is
+        not looked at."""
         return self.device.count(",") + 1 if self.device.startswith("cuda") else 0
 
     @property
@@ -88,7 +95,8 @@ class Task:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a method takes: seconds of wall time, bytes of memory of a process and of disk beside the vectors."""
+    """What a method takes: seconds of wall time, bytes of memory of a process and of disk beside
+    the vectors."""
 
     method: str
     detail: str

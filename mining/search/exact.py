@@ -1,9 +1,10 @@
 """Exact nearest neighbours in both directions.
 
-The proposals of a tile pass are approximate in their last bits. Each list is therefore recomputed by `exact_cosines`
-and certified: everything outside the proposal is at most its last entry plus the bound on its error. Where that does
-not separate the k-th neighbour from the rest (many equal vectors, say), the row is searched again, recomputing
-everything near its limit. The result is the k nearest by (cosine descending, id), whatever the tile, library or device.
+The proposals of a tile pass are approximate in their last bits. Each list is therefore recomputed
+by `exact_cosines` and certified: everything outside the proposal is at most its last entry plus the
+bound on its error. Where that does not separate the k-th neighbour from the rest (many equal
+vectors, say), the row is searched again, recomputing everything near its limit. The result is the k
+nearest by (cosine descending, id), whatever the tile, library or device.
 """
 
 from __future__ import annotations
@@ -78,14 +79,16 @@ def _search(
 def nearest_neighbours(
     source: NDArray[np.float32], target: NDArray[np.float32], k: int, propose: Proposer | None = None
 ) -> tuple[Neighbours, Neighbours]:
-    """The k nearest target rows of each source row, and the k nearest source rows of each target row.
+    """The k nearest target rows of each source row, and the k nearest source rows of each target
+    row.
 
-    `source` (n, d) and `target` (m, d) are float32 C-contiguous unit rows without invalid (zero) ones. `propose` is the
-    tile pass, by default that of the CPU. Returns forward (n, k) and backward (m, k) lists of positions. Raises
-    ValueError if the dimensions differ.
+    `source` (n, d) and `target` (m, d) are float32 C-contiguous unit rows without invalid (zero)
+    ones. `propose` is the tile pass, by default that of the CPU. Returns forward (n, k) and
+    backward (m, k) lists of positions. Raises ValueError if the dimensions differ.
 
-    Each recomputed cosine is held against the bound on the error of its similarity. Should a processor or library round
-    worse than it, the search is done again with a float32 product; RunError if that is wrong as well.
+    Each recomputed cosine is held against the bound on the error of its similarity. Should a
+    processor or library round worse than it, the search is done again with a float32 product;
+    RunError if that is wrong as well.
     """
     forward, backward = _search(source, target, k, propose, 2)
     return forward, backward

@@ -1,7 +1,7 @@
 """FAISS indexes from a factory string: trained on a sample, one a shard, saved, reopened, searched.
 
-An index proposes; the cosines of what it proposes are recomputed from the stored vectors. The positions in an index
-are those of the rows it was built from; ids are added by the caller.
+An index proposes; the cosines of what it proposes are recomputed from the stored vectors. The
+positions in an index are those of the rows it was built from; ids are added by the caller.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mining.errors import InputError, UsageError
+from mining.io.atomic import replacing
 from mining.search.neighbours import Neighbours, cut, no_neighbours
 from mining.search.vectors import exact_cosines
-from mining.writing import replacing
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,8 @@ def faiss_threads(count: int) -> Iterator[None]:
 
 
 def new_index(factory: str, dim: int) -> Any:
-    """An empty inner-product index; raises UsageError when FAISS does not know the factory string."""
+    """An empty inner-product index; raises UsageError when FAISS does not know the factory
+    string."""
     faiss = import_faiss()
     try:
         return faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
@@ -70,8 +71,8 @@ def new_index(factory: str, dim: int) -> Any:
 def train_index(factory: str, sample: NDArray[np.float32]) -> Any:
     """An index trained on `sample` (n, d) float32 and still empty.
 
-    Training uses one thread: k-means with more of them rounds differently, and so would the result. Raises UsageError
-    when the sample is smaller than the number of centroids.
+    Training uses one thread: k-means with more of them rounds differently, and so would the result.
+    Raises UsageError when the sample is smaller than the number of centroids.
     """
     faiss = import_faiss()
     index = new_index(factory, sample.shape[1])
@@ -108,7 +109,8 @@ def save_index(index: Any, path: str | Path) -> None:
 
 
 def open_index(path: str | Path, dim: int, rows: int | None = None) -> Any:
-    """Read an index and check its dimension, metric and number of rows; raises InputError when they differ."""
+    """Read an index and check its dimension, metric and number of rows; raises InputError when they
+    differ."""
     faiss = import_faiss()
     try:
         index = faiss.read_index(str(path))
@@ -131,7 +133,8 @@ def add_rows(index: Any, vectors: NDArray[np.float32], block: int = 65_536) -> N
 
 
 def set_parameters(index: Any, parameters: str) -> None:
-    """Set search parameters such as ``nprobe=16``; raises UsageError for one that this index does not have."""
+    """Set search parameters such as ``nprobe=16``; raises UsageError for one that this index does
+    not have."""
     if not parameters:
         return
     faiss = import_faiss()
@@ -145,10 +148,11 @@ def set_parameters(index: Any, parameters: str) -> None:
 def search_index(
     index: Any, queries: NDArray[np.float32], base: NDArray[np.float32], k: int, extra: int = 12
 ) -> Neighbours:
-    """The k nearest of what the index proposes for `queries` (n, d), cosines recomputed from its rows `base` (m, d).
+    """The k nearest of what the index proposes for `queries` (n, d), cosines recomputed from its
+    rows `base` (m, d).
 
-    `extra` more than k are proposed, since a compressed index ranks only roughly. Returns positions in `base`; a list
-    that the index could not fill ends in -1.
+    `extra` more than k are proposed, since a compressed index ranks only roughly. Returns positions
+    in `base`; a list that the index could not fill ends in -1.
     """
     if len(queries) == 0 or len(base) == 0:
         return no_neighbours(len(queries), k)

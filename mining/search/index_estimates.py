@@ -1,7 +1,9 @@
-"""What a FAISS index takes, by its factory string and search parameters; None where nothing is known of it.
+"""What a FAISS index takes, by its factory string and search parameters; None where nothing is
+known of it.
 
-Known are the flat index, inverted files, scalar quantisers, product quantisers, and HNSW graphs over whole vectors.
-Transformations, refinement and everything else have no estimate: a number that was never measured would only mislead.
+Known are the flat index, inverted files, scalar quantisers, product quantisers, and HNSW graphs
+over whole vectors. Transformations, refinement and everything else have no estimate: a number that
+was never measured would only mislead.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from dataclasses import dataclass
 from mining.search.estimates import Constants, Estimate, Task
 
 _MEASURED = Constants()
-#: FAISS's own defaults: rounds of k-means of an inverted file, of a product quantiser; rows a centroid is learnt from.
+#: FAISS's own defaults: rounds of k-means of an inverted file, of a product quantiser; rows a
+#: centroid is learnt from.
 _COARSE_ROUNDS, _CODE_ROUNDS, _ROWS_PER_CENTROID = 10, 25, 256
 #: FAISS's own defaults: lists probed, and candidates of a graph while searching and while building.
 _PROBES, _EF_SEARCH, _EF_CONSTRUCTION = 1, 16, 40
@@ -24,8 +27,8 @@ _BYTES = {"Flat": 4.0, "SQ8": 1.0, "SQfp16": 2.0}
 
 @dataclass(frozen=True)
 class Index:
-    """An index as it is configured: its factory string, search parameters, how many more than k it proposes, and the
-    rows that it is trained on."""
+    """An index as it is configured: its factory string, search parameters, how many more than k it
+    proposes, and the rows that it is trained on."""
 
     factory: str
     parameters: str = ""
@@ -50,8 +53,8 @@ class Index:
 
 @dataclass(frozen=True)
 class _Cost:
-    """Core seconds to train one index, to add one row and to search one query in a shard of so many rows, and bytes a
-    row; `flat` bytes whatever the rows."""
+    """Core seconds to train one index, to add one row and to search one query in a shard of so many
+    rows, and bytes a row; `flat` bytes whatever the rows."""
 
     training: float
     row: float
@@ -98,8 +101,9 @@ def _inverted(index: Index, task: Task, rows: int, constants: Constants) -> _Cos
 
 
 def index_estimate(task: Task, index: Index, constants: Constants = _MEASURED) -> Estimate | None:
-    """What a search through such indexes, one a shard, takes: training by one thread, rows added, each query searched
-    in every shard of the other side. None for an index or a parameter of which nothing is known."""
+    """What a search through such indexes, one a shard, takes: training by one thread, rows added,
+    each query searched in every shard of the other side. None for an index or a parameter of which
+    nothing is known."""
     sides = task.source_rows, task.target_rows
     shards = [-(-rows // task.shard_rows) for rows in sides]
     seconds, disk, largest = 0.0, 0.0, 0.0
@@ -117,7 +121,8 @@ def index_estimate(task: Task, index: Index, constants: Constants = _MEASURED) -
 
 
 def inverted_lists(rows: int) -> int:
-    """Lists of an inverted file: four times the root of the rows of a shard, as FAISS advises, to a power of two."""
+    """Lists of an inverted file: four times the root of the rows of a shard, as FAISS advises, to a
+    power of two."""
     return 1 << max(4, round(4 * max(1, rows) ** 0.5).bit_length() - 1)
 
 

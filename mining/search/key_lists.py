@@ -1,12 +1,14 @@
 """Best lists over whole-number similarities, each entry one number: the key.
 
-A key is the similarity times 2^32 plus 2^32 - 1 - position, so that keys fall by (similarity descending, position). A
-list (`count` keys, largest first; EMPTY where nothing was seen yet) is the `count` largest of the set of keys that it
-was shown. That does not depend on the order in which they came, nor on how often: clusters may share pairs, threads may
-share clusters, and lists may be merged, and the result is always the same.
+A key is the similarity times 2^32 plus 2^32 - 1 - position, so that keys fall by (similarity
+descending, position). A list (`count` keys, largest first; EMPTY where nothing was seen yet) is the
+`count` largest of the set of keys that it was shown. That does not depend on the order in which
+they came, nor on how often: clusters may share pairs, threads may share clusters, and lists may be
+merged, and the result is always the same.
 
-A row of a tile is compared in vector registers with the threshold of the row and those of its columns, one flag an
-entry, and only where one of eight flags is set are the entries looked at one by one.
+A row of a tile is compared in vector registers with the threshold of the row and those of its
+columns, one flag an entry, and only where one of eight flags is set are the entries looked at one
+by one.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ def similarities(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 def insert(keys, row, similarity, position):  # type: ignore[no-untyped-def]
     """Show an entry to the list of `row`; returns the similarity that the next one must reach.
 
-    The entry sinks through the whole list, without branches: its place cannot be predicted. An entry that is there
-    already sinks no further.
+    The entry sinks through the whole list, without branches: its place cannot be predicted. An
+    entry that is there already sinks no further.
     """
     sinking = (np.int64(similarity) << 32) | (np.int64(0xFFFFFFFF) - position)
     for c in range(keys.shape[1]):
@@ -68,8 +70,8 @@ def _limits(keys):  # type: ignore[no-untyped-def]
 def update(tile, rows, columns, row_keys, column_keys):  # type: ignore[no-untyped-def]
     """Show a tile of similarities to the lists of its rows and of its columns.
 
-    `tile` (r, c) int32; `rows` (r,) and `columns` (c,) int64 are the positions that its rows and columns stand for,
-    distinct; `row_keys` and `column_keys` hold a list for each position.
+    `tile` (r, c) int32; `rows` (r,) and `columns` (c,) int64 are the positions that its rows and
+    columns stand for, distinct; `row_keys` and `column_keys` hold a list for each position.
     """
     width, last = columns.shape[0], row_keys.shape[1] - 1
     # The lists of the columns are asked for all over the tile: side by side they stay in the cache.
@@ -96,7 +98,8 @@ def update(tile, rows, columns, row_keys, column_keys):  # type: ignore[no-untyp
 
 @compiled
 def update_rows(tile, first, keys):  # type: ignore[no-untyped-def]
-    """Show a tile (r, c) int32 to the lists `keys` of its r rows alone; its columns are positions from `first` on."""
+    """Show a tile (r, c) int32 to the lists `keys` of its r rows alone; its columns are positions
+    from `first` on."""
     width, last = tile.shape[1], keys.shape[1] - 1
     limits = np.full(width, np.iinfo(np.int32).max, np.int32)
     flags = np.zeros((width + 7) // 8 * 8, np.uint8)

@@ -1,4 +1,5 @@
-"""Lists of nearest neighbours, and merging partial lists so that the number of shards never shows."""
+"""Lists of nearest neighbours, and merging partial lists so that the number of shards never
+shows."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ NO_NEIGHBOUR = -1
 
 
 class Neighbours(NamedTuple):
-    """The nearest neighbours of n rows: `ids` (n, k) int64 and `cosines` (n, k) float32, by (cosine descending, id).
+    """The nearest neighbours of n rows: `ids` (n, k) int64 and `cosines` (n, k) float32, by (cosine
+    descending, id).
 
     A list that is shorter than k ends in id -1 and cosine -inf.
     """
@@ -29,7 +31,8 @@ def no_neighbours(rows: int, k: int) -> Neighbours:
 
 @compiled
 def place(ids: Any, cosines: Any, row: Any, new: Any, value: Any) -> None:
-    """Insert an entry into the list of `row` by (cosine descending, id); what falls off the end is lost."""
+    """Insert an entry into the list of `row` by (cosine descending, id); what falls off the end is
+    lost."""
     last = ids.shape[1] - 1
     free = last + 1
     while free > 0 and (
@@ -54,7 +57,8 @@ def _cut(ids: Any, cosines: Any, best_ids: Any, best_cosines: Any) -> None:
 def _merge(
     left_ids: Any, left_cosines: Any, right_ids: Any, right_cosines: Any, best_ids: Any, best_cosines: Any
 ) -> None:
-    """Merge two sorted lists a row. An id that is in both stands at the same place of both orders, so the two meet."""
+    """Merge two sorted lists a row. An id that is in both stands at the same place of both orders,
+    so the two meet."""
     for row in range(best_ids.shape[0]):
         a, b = 0, 0
         for c in range(best_ids.shape[1]):
@@ -74,12 +78,14 @@ def _merge(
 
 
 def _plain(ids: NDArray[np.int64], cosines: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The arrays as the kernels take them: contiguous and writable; copied only where they are not."""
+    """The arrays as the kernels take them: contiguous and writable; copied only where they are
+    not."""
     return np.require(ids, np.int64, ["C", "W"]), np.require(cosines, np.float32, ["C", "W"])
 
 
 def cut(ids: NDArray[np.int64], cosines: NDArray[np.float32], k: int) -> Neighbours:
-    """The first k of each row by (cosine descending, id), ids -1 left out; rows shorter than k are filled up.
+    """The first k of each row by (cosine descending, id), ids -1 left out; rows shorter than k are
+    filled up.
 
     `ids` (n, c) int64 and `cosines` (n, c) float32, in any order.
     """
@@ -89,8 +95,9 @@ def cut(ids: NDArray[np.int64], cosines: NDArray[np.float32], k: int) -> Neighbo
 
 
 def merge(left: Neighbours, right: Neighbours, k: int) -> Neighbours:
-    """The k nearest of two lists a row, each sorted as `Neighbours` are. An id that is in both, with the same cosine,
-    is kept once. Associative and commutative, so any order of shards gives the same."""
+    """The k nearest of two lists a row, each sorted as `Neighbours` are. An id that is in both,
+    with the same cosine, is kept once. Associative and commutative, so any order of shards gives
+    the same."""
     found = no_neighbours(len(left.ids), k)
     _merge(*_plain(*left), *_plain(*right), *found)
     return found

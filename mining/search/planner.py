@@ -1,8 +1,8 @@
 """Which search is right for so many rows, and what it will take.
 
-`auto` goes by rows, dimensions and device, reckoned for one fixed machine (`REFERENCE_CORES` cores), so that the same
-input and configuration give the same pairs everywhere. The memory, disk and time at hand decide what is said, never
-what is done.
+`auto` goes by rows, dimensions and device, reckoned for one fixed machine (`REFERENCE_CORES`
+cores), so that the same input and configuration give the same pairs everywhere. The memory, disk
+and time at hand decide what is said, never what is done.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class _Settings(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """The method, why, what it takes (None: not known), what exact search would take, and every method that was
-    weighed."""
+    """The method, why, what it takes (None: not known), what exact search would take, and every
+    method that was weighed."""
 
     method: str
     why: str
@@ -91,7 +91,8 @@ def _automatic(task: Task) -> tuple[str, str]:
 
 
 def plan_search(task: Task, method: str = "auto", index: Index | None = None) -> Choice:
-    """Weigh all methods for a task; `method` other than ``auto`` is taken as it is, ``faiss`` with its `index`."""
+    """Weigh all methods for a task; `method` other than ``auto`` is taken as it is, ``faiss`` with
+    its `index`."""
     why = "as configured"
     if method == "auto":
         method, why = _automatic(task)
@@ -105,12 +106,13 @@ def plan_search(task: Task, method: str = "auto", index: Index | None = None) ->
 
 
 def configured_index(settings: _Settings) -> Index:
-    """The index of `mining.config.SearchSettings`."""
+    """The index of `mining.config.mine.SearchSettings`."""
     return Index(settings.index, settings.index_parameters, settings.rescore, settings.training_rows)
 
 
 def choose(method: str, source_rows: int, target_rows: int, dim: int, settings: _Settings, cores: int = 0) -> Choice:
-    """The choice for a run with these `settings` (`mining.config.SearchSettings`) on `cores` cores (0: all)."""
+    """The choice for a run with these `settings` (`mining.config.mine.SearchSettings`) on `cores`
+    cores (0: all)."""
     from mining.devices import resolve_threads
 
     task = Task(
@@ -127,7 +129,8 @@ def choose(method: str, source_rows: int, target_rows: int, dim: int, settings: 
 
 
 def advice(choice: Choice, memory: float | None, disk: float | None) -> list[str]:
-    """What to do where the memory or the disk at hand (bytes) does not hold what the choice needs."""
+    """What to do where the memory or the disk at hand (bytes) does not hold what the choice
+    needs."""
     need = choice.expected
     if need is None:
         return [f"nothing is known of the time, memory and disk of search.index: {choice.detail}"]

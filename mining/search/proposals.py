@@ -1,13 +1,15 @@
-"""What a pass over tiles hands to the certification: its best entries, and how wrong its similarities may be.
+"""What a pass over tiles hands to the certification: its best entries, and how wrong its
+similarities may be.
 
 A product of rounded vectors differs from the cosine by no more than
 
     |q(x)·q(y) - x·y|  <=  |q(x) - x| |y| + |q(x)| |q(y) - y|         (Cauchy-Schwarz)
 
-and its summation in float32 by no more than (d + 2) 2^-24 times the sum of the absolute products, which is at most 1
-for unit vectors, in whatever order it is done (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
-The lengths of what the rounding took away are measured, not assumed: half of the worst case, and next to nothing for
-float16 vectors that were stored as float16.
+and its summation in float32 by no more than (d + 2) 2^-24 times the sum of the absolute products,
+which is at most 1 for unit vectors, in whatever order it is done (Higham, Accuracy and Stability of
+Numerical Algorithms, section 3.1). The lengths of what the rounding took away are measured, not
+assumed: half of the worst case, and next to nothing for float16 vectors that were stored as
+float16.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-#: Roundings of float32 outside the product: unit rows are so to 2^-23, cosines are rounded to float32.
+#: Roundings of float32 outside the product: unit rows are so to 2^-23, cosines are rounded to
+#: float32.
 _SLACK = 2.0**-21
 _BLOCK = 16_384
 
@@ -31,9 +34,11 @@ class Rounding(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Approximate nearest first: `positions` (n, c) int64 and `similarities` (n, c) float32, -1 and -inf where none.
+    """Approximate nearest first: `positions` (n, c) int64 and `similarities` (n, c) float32, -1 and
+    -inf where none.
 
-    No entry that was left out exceeds the last one of its row, and no similarity errs by more than `rounding`.
+    No entry that was left out exceeds the last one of its row, and no similarity errs by more than
+    `rounding`.
     """
 
     positions: NDArray[np.int64]
@@ -42,10 +47,11 @@ class Proposal(NamedTuple):
 
 
 class Proposer(Protocol):
-    """Proposes the nearest rows in both directions for two matrices of float32 unit rows (n, d) and (m, d).
+    """Proposes the nearest rows in both directions for two matrices of float32 unit rows (n, d) and
+    (m, d).
 
-    It is asked for `count` and may propose `extra` more, so that near ties at the end are settled without a second
-    search. `device` is where a second search multiplies.
+    It is asked for `count` and may propose `extra` more, so that near ties at the end are settled
+    without a second search. `device` is where a second search multiplies.
     """
 
     extra: int
@@ -76,7 +82,8 @@ def _largest_loss(rows: torch.Tensor, dtype: torch.dtype) -> float:
 
 
 def half_rounding(source: torch.Tensor, target: torch.Tensor, dtype: torch.dtype, rounded: bool) -> Rounding:
-    """The bound for products of float32 unit rows that are rounded to `dtype` and summed in float32.
+    """The bound for products of float32 unit rows that are rounded to `dtype` and summed in
+    float32.
 
     `rounded` says whether the sum is rounded to `dtype` as well.
     """

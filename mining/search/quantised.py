@@ -1,9 +1,10 @@
 """Unit vectors in eight bits, and inner products that are whole numbers.
 
-Products of small whole numbers and their sums are exact, in whatever order they are added: such similarities are the
-same on every machine, for any tile, library and number of threads, and where they decide nothing has to be certified.
-Processors with instructions for bytes (AVX512-VNNI, AMX) multiply them five times as fast as float32; elsewhere the
-bytes are multiplied as float32, whose sums stay below 2^24 and are exact as well.
+Products of small whole numbers and their sums are exact, in whatever order they are added: such
+similarities are the same on every machine, for any tile, library and number of threads, and where
+they decide nothing has to be certified. Processors with instructions for bytes (AVX512-VNNI, AMX)
+multiply them five times as fast as float32; elsewhere the bytes are multiplied as float32, whose
+sums stay below 2^24 and are exact as well.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from numpy.typing import NDArray
 
 from mining.compiled import compiled, in_ranges
 
-#: The entry of a unit vector, in units of 1/sqrt(d), that becomes 127; larger ones are cut. Entries of sentence vectors
-#: reach 5.
+#: The entry of a unit vector, in units of 1/sqrt(d), that becomes 127; larger ones are cut. Entries
+#: of sentence vectors reach 5.
 LARGEST = 6.0
 
 
 def scale(dim: int) -> np.float32:
-    """What an entry of a unit vector of `dim` dimensions is multiplied with before it is rounded."""
+    """What an entry of a unit vector of `dim` dimensions is multiplied with before it is
+    rounded."""
     return np.float32(127 / min(1.0, LARGEST / math.sqrt(dim)))
 
 
@@ -44,8 +46,8 @@ def _round_rows(rows, factor, out, start, stop):  # type: ignore[no-untyped-def]
 
 @compiled
 def round_directions(rows, centre, factor, out):  # type: ignore[no-untyped-def]
-    """Subtract `centre` (d,) from `rows` (n, d), both float32 whole numbers, and write the directions that remain as
-    int8; a row that is left with nothing becomes zero."""
+    """Subtract `centre` (d,) from `rows` (n, d), both float32 whole numbers, and write the
+    directions that remain as int8; a row that is left with nothing becomes zero."""
     for i in range(rows.shape[0]):
         row = rows[i]
         squares = 0.0
@@ -72,7 +74,8 @@ def _by_floats(left: NDArray[np.int8], right: NDArray[np.int8], out: NDArray[np.
 
 def _by_bytes(left: NDArray[np.int8], right: NDArray[np.int8], out: NDArray[np.int32]) -> None:
     if left.shape[1] == 1:
-        # torch takes the transpose of a single column for a row that lies apart, and multiplies something else.
+        # torch takes the transpose of a single column for a row that lies apart, and multiplies
+        # something else.
         _by_floats(left, right, out)
         return
     torch._int_mm(torch.from_numpy(left), torch.from_numpy(right).T, out=torch.from_numpy(out))
@@ -80,7 +83,8 @@ def _by_bytes(left: NDArray[np.int8], right: NDArray[np.int8], out: NDArray[np.i
 
 @functools.cache
 def byte_products() -> bool:
-    """Whether this processor and this torch multiply bytes fast, and rightly: the largest products are tried."""
+    """Whether this processor and this torch multiply bytes fast, and rightly: the largest products
+    are tried."""
     # Both are private names of torch: where they change, float32 gives the same numbers.
     supported: Any = getattr(torch.cpu, "_is_vnni_supported", None)
     if supported is None or not supported() or not hasattr(torch, "_int_mm"):
@@ -96,5 +100,6 @@ def byte_products() -> bool:
 
 
 def product() -> Callable[[NDArray[np.int8], NDArray[np.int8], NDArray[np.int32]], None]:
-    """The function that writes all inner products of int8 rows (n, d) and (m, d) into int32 (n, m)."""
+    """The function that writes all inner products of int8 rows (n, d) and (m, d) into int32 (n,
+    m)."""
     return _by_bytes if byte_products() else _by_floats

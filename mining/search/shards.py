@@ -35,7 +35,8 @@ def vector_shard(first: int, valid: NDArray[np.bool_], stored: NDArray[np.float1
 
 
 def spread(found: Neighbours, queries: VectorShard, base: VectorShard, k: int) -> Neighbours:
-    """Lists over the valid rows of both shards as lists over all rows of `queries`, ids being row numbers of `base`."""
+    """Lists over the valid rows of both shards as lists over all rows of `queries`, ids being row
+    numbers of `base`."""
     rows = base.rows
     lists = no_neighbours(len(queries.valid), k)
     if len(rows):
@@ -47,6 +48,7 @@ def spread(found: Neighbours, queries: VectorShard, base: VectorShard, k: int) -
 def search_shards(
     source: VectorShard, target: VectorShard, k: int, propose: Proposer | None = None
 ) -> tuple[Neighbours, Neighbours]:
-    """Exact neighbours between two shards: forward (n, k) for all source rows, backward (m, k) for all target rows."""
+    """Exact neighbours between two shards: forward (n, k) for all source rows, backward (m, k) for
+    all target rows."""
     forward, backward = nearest_neighbours(source.vectors, target.vectors, k, propose)
     return spread(forward, source, target, k), spread(backward, target, source, k)

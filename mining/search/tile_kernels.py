@@ -1,13 +1,15 @@
 """Best lists of the rows and of the columns of a tile of similarities, in one read of the tile.
 
-A list holds the `count` best entries seen so far: `values` (n, count) float32, largest first, and `places` (n, count)
-int64, the ids they belong to; -inf and -1 where nothing was seen yet. Its last value is the threshold that a new entry
-must exceed. Thresholds rise quickly, so nearly all entries fail: a strip of rows of the tile is compared in vector
-registers with the thresholds of its rows and of its columns, one flag an entry, and only where one of eight flags is
-set are the entries looked at one by one. A list that is not full yet gets a threshold from the tile itself. Entries
+A list holds the `count` best entries seen so far: `values` (n, count) float32, largest first, and
+`places` (n, count) int64, the ids they belong to; -inf and -1 where nothing was seen yet. Its last
+value is the threshold that a new entry must exceed. Thresholds rise quickly, so nearly all entries
+fail: a strip of rows of the tile is compared in vector registers with the thresholds of its rows
+and of its columns, one flag an entry, and only where one of eight flags is set are the entries
+looked at one by one. A list that is not full yet gets a threshold from the tile itself. Entries
 equal to the threshold are not taken; the certification in `exact` settles ties.
 
-Two threads must not change one list at a time. Lists that have seen different parts are joined by `merge_lists`.
+Two threads must not change one list at a time. Lists that have seen different parts are joined by
+`merge_lists`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ STRIP = 16
 
 
 class Lists(NamedTuple):
-    """Best entries of n rows: `values` (n, count) float32, largest first, and `places` (n, count) int64."""
+    """Best entries of n rows: `values` (n, count) float32, largest first, and `places` (n, count)
+    int64."""
 
     values: NDArray[np.float32]
     places: NDArray[np.int64]
@@ -37,7 +40,8 @@ def empty_lists(rows: int, count: int) -> Lists:
 
 @compiled
 def insert(values: Any, places: Any, row: Any, value: Any, place: Any) -> Any:
-    """Put `value`, which exceeds the last entry, into the list of `row` in place of that; returns the threshold."""
+    """Put `value`, which exceeds the last entry, into the list of `row` in place of that; returns
+    the threshold."""
     last = values.shape[1] - 1
     free = last
     while free > 0 and values[row, free - 1] < value:
@@ -49,15 +53,16 @@ def insert(values: Any, places: Any, row: Any, value: Any, place: Any) -> Any:
 
 @compiled
 def _mark(entries: Any, threshold: Any, limits: Any, flags: Any) -> None:
-    """Flag the entries above the threshold of their row or the limit of their column: a loop without branches, which
-    the compiler vectorises."""
+    """Flag the entries above the threshold of their row or the limit of their column: a loop
+    without branches, which the compiler vectorises."""
     for j in range(entries.shape[0]):
         flags[j] = np.uint8((entries[j] > threshold) | (entries[j] > limits[j]))
 
 
 @compiled
 def find_hits(strip: Any, thresholds: Any, limits: Any, flags: Any, hits: Any) -> Any:
-    """Write (row, group of eight columns) of each group with a hit to `hits` (·, 2) and return how many there are."""
+    """Write (row, group of eight columns) of each group with a hit to `hits` (·, 2) and return how
+    many there are."""
     words = flags.view(np.uint64)
     found = 0
     for i in range(strip.shape[0]):
@@ -98,8 +103,9 @@ def _raise_to(best: Any, entries: Any) -> None:
 
 @compiled
 def _prime_columns(tile: Any, limits: Any, count: Any) -> None:
-    """Limits for columns whose lists are not full yet: the rows are divided into `count` groups, and the smallest of
-    the maxima of a column in them is reached by `count` entries. Only what reaches it has to be looked at."""
+    """Limits for columns whose lists are not full yet: the rows are divided into `count` groups,
+    and the smallest of the maxima of a column in them is reached by `count` entries. Only what
+    reaches it has to be looked at."""
     rows, columns = tile.shape
     if rows < count:
         return
@@ -117,8 +123,8 @@ def _prime_columns(tile: Any, limits: Any, count: Any) -> None:
 
 @compiled
 def _primed(entries: Any, best: Any, count: Any) -> Any:
-    """The same for a row; its groups are made of every w-th entry, so that their maxima are taken in vector registers.
-    `best` (w,) is working space."""
+    """The same for a row; its groups are made of every w-th entry, so that their maxima are taken
+    in vector registers. `best` (w,) is working space."""
     width = entries.shape[0] // count
     if width == 0:
         return np.float32(-np.inf)
@@ -168,10 +174,12 @@ def update(
     column_values: Any,
     column_places: Any,
 ) -> None:
-    """Bring the lists of the rows and of the columns up to date with a tile that they have not seen.
+    """Bring the lists of the rows and of the columns up to date with a tile that they have not
+    seen.
 
-    `tile` (r, c) float32 C-contiguous: the similarity of row ``first_row + i`` of one side and row ``first_column + j``
-    of the other. Row lists hold rows of the other side, column lists the reverse.
+    `tile` (r, c) float32 C-contiguous: the similarity of row ``first_row + i`` of one side and row
+    ``first_column + j`` of the other. Row lists hold rows of the other side, column lists the
+    reverse.
     """
     rows, columns = tile.shape
     flags, limits = row_flags(columns), _column_limits(tile, first_column, column_values)
@@ -192,7 +200,8 @@ def update(
 
 @compiled
 def merge_lists(values: Any, places: Any, other_values: Any, other_places: Any, start: Any, stop: Any) -> None:
-    """Add the entries of other lists, which have seen other places, to the lists of rows `start` to `stop`."""
+    """Add the entries of other lists, which have seen other places, to the lists of rows `start` to
+    `stop`."""
     last = values.shape[1] - 1
     for row in range(start, stop):
         for c in range(other_values.shape[1]):

@@ -1,8 +1,9 @@
-"""Proposing neighbours on the CPU: one pass over tiles of similarities, top k of the rows and of the columns of each.
+"""Proposing neighbours on the CPU: one pass over tiles of similarities, top k of the rows and of
+the columns of each.
 
-Each thread multiplies tiles of its own, small enough to stay in its cache, and takes the best of their rows and columns
-from there (`tile_kernels`). A thread owns the columns it works on; the lists of a block of rows have a lock, which is
-held for the small part of the work that changes them.
+Each thread multiplies tiles of its own, small enough to stay in its cache, and takes the best of
+their rows and columns from there (`tile_kernels`). A thread owns the columns it works on; the lists
+of a block of rows have a lock, which is held for the small part of the work that changes them.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ def bfloat16_is_fast() -> bool:
 
 
 class TileProposer:
-    """Both directions from one product a tile, on the CPU; `report` is told the share of the work that is done.
+    """Both directions from one product a tile, on the CPU; `report` is told the share of the work
+    that is done.
 
-    `halves` multiplies vectors rounded to bfloat16, by default where the processor has instructions for it (half the
-    time); a few more are then proposed, since more must be recomputed to be certain. As many threads work as torch is
-    told to use. Memory beyond the vectors, n and m rows: for each thread a tile of `source_tile` × `target_tile`
-    float32 and, with `halves`, bfloat16; 12 (n + m) (k + extra) bytes of lists; and with `halves` a copy of all vectors
-    in bfloat16.
+    `halves` multiplies vectors rounded to bfloat16, by default where the processor has instructions
+    for it (half the time); a few more are then proposed, since more must be recomputed to be
+    certain. As many threads work as torch is told to use. Memory beyond the vectors, n and m rows:
+    for each thread a tile of `source_tile` × `target_tile` float32 and, with `halves`, bfloat16; 12
+    (n + m) (k + extra) bytes of lists; and with `halves` a copy of all vectors in bfloat16.
     """
 
     device = torch.device("cpu")
@@ -118,7 +120,8 @@ class Tile:
         self.rounded = torch.empty(rows * columns, dtype=dtype) if dtype != torch.float32 else self.memory
 
     def multiply(self, left: torch.Tensor, right: torch.Tensor) -> NDArray[np.float32]:
-        """The similarities (r, c) float32 of rows (r, d) and rows (c, d); overwritten by the next."""
+        """The similarities (r, c) float32 of rows (r, d) and rows (c, d); overwritten by the
+        next."""
         shape = len(left), len(right)
         size = shape[0] * shape[1]
         torch.mm(left, right.T, out=self.rounded[:size].view(shape))
@@ -128,7 +131,8 @@ class Tile:
 
 
 class _Resources(threading.local):
-    """FAISS's memory and streams on each GPU, made once: of each thread, since two must not use the same."""
+    """FAISS's memory and streams on each GPU, made once: of each thread, since two must not use the
+    same."""
 
     def __init__(self) -> None:
         self.by_device: dict[int, Any] = {}
@@ -208,8 +212,8 @@ class FaissProposer:
 def tile_proposer(
     device: str = "cpu", source_tile: int = 0, target_tile: int = 0, report: Callable[[float], None] | None = None
 ) -> Proposer:
-    """The pass over tiles for a device setting such as ``cpu``, ``cuda``, ``cuda:0,cuda:1`` or ``cuda:all``; tiles of
-    size 0 are chosen."""
+    """The pass over tiles for a device setting such as ``cpu``, ``cuda``, ``cuda:0,cuda:1`` or
+    ``cuda:all``; tiles of size 0 are chosen."""
     from mining.search.device_tiles import TorchProposer
 
     if device == "cpu":

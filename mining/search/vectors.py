@@ -1,7 +1,8 @@
 """Unit vectors as they are kept on disk, and the one definition of their cosine.
 
-Vectors are stored as float16. A matrix product over tiles rounds differently with tile shape, library and device, so
-it only proposes neighbours; what is compared, cut and written is `exact_cosines`: a float64 sum in one fixed order.
+Vectors are stored as float16. A matrix product over tiles rounds differently with tile shape,
+library and device, so it only proposes neighbours; what is compared, cut and written is
+`exact_cosines`: a float64 sum in one fixed order.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def _multiply(left: Any, right: Any, products: Any) -> None:
 
 @compiled
 def lanes_sum(products: Any) -> Any:
-    """The sum of float64 products: eight partial sums in the order of the dimensions, then those in pairs."""
+    """The sum of float64 products: eight partial sums in the order of the dimensions, then those in
+    pairs."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(0, products.shape[0], LANES):
         a += products[j]
@@ -61,7 +63,8 @@ def lanes_sum(products: Any) -> Any:
 
 @compiled
 def cosine(left: Any, right: Any, products: Any) -> Any:
-    """Cosine of two float32 unit rows as float32 in [-1, 1]; `products` is working space from `products_for`."""
+    """Cosine of two float32 unit rows as float32 in [-1, 1]; `products` is working space from
+    `products_for`."""
     _multiply(left, right, products)
     return np.float32(min(max(lanes_sum(products), -1.0), 1.0))
 
@@ -79,11 +82,13 @@ def exact_cosines(
     left_rows: NDArray[np.int64],
     right_rows: NDArray[np.int64],
 ) -> NDArray[np.float32]:
-    """Cosine of ``left[left_rows[i]]`` and ``right[right_rows[i]]`` for each i: (p,) float32 in [-1, 1].
+    """Cosine of ``left[left_rows[i]]`` and ``right[right_rows[i]]`` for each i: (p,) float32 in
+    [-1, 1].
 
-    `left` (n, d) and `right` (m, d) are float32 unit rows. Products of float32 are exact in float64; those of every
-    eighth dimension are added in the order of the dimensions, giving eight sums, and these as ((0+4) + (2+6)) +
-    ((1+5) + (3+7)). So a pair has one value wherever and with whatever neighbours it is computed.
+    `left` (n, d) and `right` (m, d) are float32 unit rows. Products of float32 are exact in
+    float64; those of every eighth dimension are added in the order of the dimensions, giving eight
+    sums, and these as ((0+4) + (2+6)) + ((1+5) + (3+7)). So a pair has one value wherever and with
+    whatever neighbours it is computed.
     """
     sides = np.ascontiguousarray(left, np.float32), np.ascontiguousarray(right, np.float32)
     places = np.require(left_rows, np.int64, ["C", "W"]), np.require(right_rows, np.int64, ["C", "W"])
@@ -121,7 +126,8 @@ def _scale_rows(rows: Any, out: Any) -> None:
 
 
 def from_stored(stored: NDArray[np.float16]) -> NDArray[np.float32]:
-    """Stored float16 rows (n, d) as float32 unit rows: rounding to float16 is undone in length. Zero rows stay zero."""
+    """Stored float16 rows (n, d) as float32 unit rows: rounding to float16 is undone in length.
+    Zero rows stay zero."""
     vectors = np.empty(stored.shape, dtype=np.float32)
 
     def work(start: int, stop: int) -> None:

@@ -1,4 +1,5 @@
-"""Adam on the parameters of a network: on the rows of its tables that a step touches, on its weights as a whole."""
+"""Adam on the parameters of a network: on the rows of its tables that a step touches, on its
+weights as a whole."""
 
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ _CHUNK_ROWS = 1024
 class Adam:
     """Adam whose step costs what its rows cost.
 
-    Differs from dense Adam in one thing: a row without gradient in a step keeps its value and its moments, where dense
-    Adam would go on moving it and let the moments fade. The bias correction counts all steps. Kingma and Ba 2015,
-    algorithm 1.
+    Differs from dense Adam in one thing: a row without gradient in a step keeps its value and its
+    moments, where dense Adam would go on moving it and let the moments fade. The bias correction
+    counts all steps. Kingma and Ba 2015, algorithm 1.
 
-    ``l2`` adds ``l2 / 2 * |row|^2`` to the loss and ``pull`` the same of the distance from the `initial` tables, both
-    on the rows of the step only (Wieting et al. 2016, the objective of PARAGRAM-PHRASE; Elgohary and Carpuat 2016).
+    ``l2`` adds ``l2 / 2 * |row|^2`` to the loss and ``pull`` the same of the distance from the
+    `initial` tables, both on the rows of the step only (Wieting et al. 2016, the objective of
+    PARAGRAM-PHRASE; Elgohary and Carpuat 2016).
     """
 
     def __init__(

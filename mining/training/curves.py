@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mining.errors import UsageError
-from mining.writing import replace_file
+from mining.io.atomic import replace_file
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
@@ -37,12 +37,13 @@ Point = Mapping[str, Any]
 class Curves:
     """Writes the points of a training into its folder as they come.
 
-    What a killed run wrote after its last checkpoint is dropped at the start: the points of the checkpoint are all that
-    count, so that none comes twice and none is lost.
+    What a killed run wrote after its last checkpoint is dropped at the start: the points of the
+    checkpoint are all that count, so that none comes twice and none is lost.
     """
 
     def __init__(self, folder: Path, points: Sequence[Point] = (), *, tensorboard: bool = False) -> None:
-        """`points`: those of the checkpoint that the training goes on from. Raises what `check_tensorboard` does."""
+        """`points`: those of the checkpoint that the training goes on from. Raises what
+        `check_tensorboard` does."""
         self.folder = folder
         self._log = folder / LOG_FILE
         self._tensorboard: SummaryWriter | None = None
@@ -94,7 +95,8 @@ def check_tensorboard() -> None:
 
 
 def plot(points: Sequence[Point], path: Path) -> None:
-    """Draw the curves over the steps, one below the other, as PNG; a warning where matplotlib is missing.
+    """Draw the curves over the steps, one below the other, as PNG; a warning where matplotlib is
+    missing.
 
     A curve needs two points; without any, nothing is drawn.
     """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mining.config.train import DevelopmentSettings
 from mining.corpus import CorpusSpec, file_hash, list_inputs
 from mining.encoder.base import Encoder
 from mining.errors import UsageError
@@ -14,7 +15,6 @@ from mining.evaluation.mining_f1 import read_mining_task, task_f1
 from mining.evaluation.sts import find_sts, read_sts, sts_correlations
 from mining.evaluation.tatoeba import tatoeba_error
 from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
-from mining.training.config import DevelopmentSettings
 from mining.training.data.prepare import file_hashes
 
 Measure = Callable[[Encoder, Encoder, int], float]
@@ -24,19 +24,22 @@ class DevelopmentSet:
     """A metric on texts read once: 0 to 100, higher is better."""
 
     def __init__(self, name: str, measure: Measure) -> None:
-        """`measure` takes the encoders of the source and the target side and the number of threads."""
+        """`measure` takes the encoders of the source and the target side and the number of
+        threads."""
         self.name = name
         self._measure = measure
 
     @classmethod
     def read(cls, settings: DevelopmentSettings) -> DevelopmentSet:
-        """Read what `settings` names; raises UsageError for a missing file and InputError for a faulty one."""
+        """Read what `settings` names; raises UsageError for a missing file and InputError for a
+        faulty one."""
         readers = {"mining": _mining, "tatoeba": _tatoeba, "sts": _sts}
         return cls(settings.metric, readers[settings.metric](settings))
 
     @staticmethod
     def contents(settings: DevelopmentSettings) -> list[str]:
-        """The hashes of all files that `read` reads, in their order; raises UsageError for a missing one."""
+        """The hashes of all files that `read` reads, in their order; raises UsageError for a
+        missing one."""
         if settings.metric == "tatoeba":
             specs = find_aligned(settings.paths).values()
             return [digest for spec in specs for file in list_inputs(spec) for digest in file_hashes(file)]
@@ -47,7 +50,8 @@ class DevelopmentSet:
         return [digest for file in files for digest in file_hashes(file)] + [file_hash(str(settings.gold))]
 
     def measure(self, source: Encoder, target: Encoder, threads: int = 0) -> float:
-        """The metric of the encoders of the two sides: one and the same unless the languages are kept apart."""
+        """The metric of the encoders of the two sides: one and the same unless the languages are
+        kept apart."""
         return round(self._measure(source, target, threads), 6)
 
 

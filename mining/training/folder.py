@@ -1,4 +1,5 @@
-"""The folder of a training: who may work in it, what it holds, and what is left when all is done."""
+"""The folder of a training: who may work in it, what it holds, and what is left when all is
+done."""
 
 from __future__ import annotations
 
@@ -10,17 +11,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from mining.config.train import TrainConfig
 from mining.corpus import file_hash
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, unit_files
 from mining.errors import UsageError
-from mining.files import locked
-from mining.training.config import TrainConfig
+from mining.io.atomic import TEMPORARY, replace_file
+from mining.io.files import locked
 from mining.training.data import PreparedPairs, identify, open_prepared
 from mining.training.data.vocabularies import PREPARED_FILE
 from mining.training.development import DevelopmentSet
 from mining.training.state import STATE_FILE
 from mining.unseen import READING
-from mining.writing import TEMPORARY, replace_file
 
 CHECKPOINT_FOLDER = "checkpoint"
 CURVES_FOLDER = "curves"
@@ -45,14 +46,16 @@ def lock(folder: Path) -> AbstractContextManager[None]:
 
 
 def chosen_pairs(config: TrainConfig) -> PreparedPairs:
-    """The pairs of the prepared folder in the units that are asked for; raises UsageError where it lacks one."""
+    """The pairs of the prepared folder in the units that are asked for; raises UsageError where it
+    lacks one."""
     pairs = open_prepared(str(config.prepared))
-    units = config.chosen_units()
+    units = config.chosen_tokens()
     return pairs if units is None else pairs.of_units(units)
 
 
 def contents(config: TrainConfig) -> dict[str, Any]:
-    """What a training reads besides its pairs, by the setting that names it: hashes of the files' bytes.
+    """What a training reads besides its pairs, by the setting that names it: hashes of the files'
+    bytes.
 
     Where the files lie does not matter. Raises UsageError when one is missing.
     """
@@ -85,14 +88,16 @@ def identity_of(folder: Path) -> str | None:
 
 
 def admit(folder: Path, config: TrainConfig, name: str) -> bool:
-    """Make the folder ready for the training of identity `name`; False when it is finished already."""
+    """Make the folder ready for the training of identity `name`; False when it is finished
+    already."""
     checkpoint = folder / CHECKPOINT_FOLDER
     begun = _begun(checkpoint)
     finished = (folder / CONFIG_FILE).is_file()
     if finished:
         read_config(folder)  # stops here when it is the folder of another program
     if config.overwrite and (finished or (begun and begun.get("identity") != name)):
-        # An unfinished training of this very configuration is not thrown away: the same command goes on with it.
+        # An unfinished training of this very configuration is not thrown away: the same command
+        # goes on with it.
         _clear(folder)
         begun, finished = {}, False
     mend = "name another folder with --model, or start anew with --overwrite"
@@ -143,7 +148,8 @@ def _begun(checkpoint: Path) -> dict[str, Any]:
 
 
 def _worth_keeping(checkpoint: Path) -> bool:
-    """Whether anything was finished: pairs prepared or steps saved. A mistake in the settings ends before that."""
+    """Whether anything was finished: pairs prepared or steps saved. A mistake in the settings ends
+    before that."""
     return (checkpoint / STATE_FILE).is_file() or (checkpoint / PAIRS_FOLDER / PREPARED_FILE).is_file()
 
 

@@ -11,7 +11,8 @@ Cells = tuple[np.ndarray, np.ndarray]
 
 NO_NEGATIVE = -1
 _TILE = 1024
-"""Sentences a side of a tile: 4 MiB of cosines, which stay in the cache until both directions are searched."""
+"""Sentences a side of a tile: 4 MiB of cosines, which stay in the cache until both directions are
+searched."""
 _TILE_ON_DEVICE = 8192
 """The same on an accelerator, whose time goes into starting kernels."""
 _COLUMNS_A_GROUP = 64
@@ -19,7 +20,8 @@ _ROWS_A_GROUP = 16
 
 
 class Best:
-    """The k best negatives found so far for each of `n` sentences, the best first; ties go to the one found first."""
+    """The k best negatives found so far for each of `n` sentences, the best first; ties go to the
+    one found first."""
 
     def __init__(self, n: int, k: int, like: torch.Tensor) -> None:
         self.values = torch.full((n, k), -torch.inf, dtype=like.dtype, device=like.device)
@@ -27,7 +29,8 @@ class Best:
         self.k = k
 
     def insert(self, places: torch.Tensor, values: torch.Tensor, rows: torch.Tensor) -> None:
-        """Offer one more negative to each of the sentences `places`, each better than that sentence's last one."""
+        """Offer one more negative to each of the sentences `places`, each better than that
+        sentence's last one."""
         if self.k == 1:
             self.values[places, 0] = values
             self.rows[places, 0] = rows
@@ -44,14 +47,16 @@ def hardest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k most similar allowed sentences for each source and for each target.
 
-    `source` and `target` (n, dim) unit rows on any device. ``cells(start, stop)`` gives the excluded pairs (i, j) with
-    ``start <= i < stop``, the diagonal included; the relation has to be symmetric. Returns two (n, k) int64 arrays of
-    rows, the hardest first: 0..n-1 are the sources, n..2n-1 the targets, -1 is none. `monolingual` searches both sides,
-    else the other one. The lowest row wins a tie. Memory beside the arguments: one tile.
+    `source` and `target` (n, dim) unit rows on any device. ``cells(start, stop)`` gives the
+    excluded pairs (i, j) with ``start <= i < stop``, the diagonal included; the relation has to be
+    symmetric. Returns two (n, k) int64 arrays of rows, the hardest first: 0..n-1 are the sources,
+    n..2n-1 the targets, -1 is none. `monolingual` searches both sides, else the other one. The
+    lowest row wins a tie. Memory beside the arguments: one tile.
     """
     n = len(source)
     of_source, of_target = Best(n, k, source), Best(n, k, source)
-    # In this order every sentence meets its candidates by ascending row, so that the first of equals is the lowest.
+    # In this order every sentence meets its candidates by ascending row, so that the first of
+    # equals is the lowest.
     if monolingual:
         _search_self(source, of_source, cells, 0)
     _search_across(source, target, (of_source, of_target), cells)
@@ -74,7 +79,8 @@ def _search_across(
 
 
 def _search_self(side: torch.Tensor, best: Best, cells: Callable[[int, int], Cells], offset: int) -> None:
-    """Within one side the cosines are symmetric: only the tiles on and above the diagonal are formed."""
+    """Within one side the cosines are symmetric: only the tiles on and above the diagonal are
+    formed."""
     n, size = len(side), _tile_size(side)
     for start in range(0, n, size):
         excluded = _by_column(cells(start, min(start + size, n)))
@@ -127,10 +133,11 @@ def _whole(count: int, group: int) -> int:
 
 
 def _take(lines: torch.Tensor, count: int, best: Best, first: int, offset: int) -> None:
-    """Merge the k largest of each of the first `count` lines (line, group, member) into `best` from `first` on.
+    """Merge the k largest of each of the first `count` lines (line, group, member) into `best` from
+    `first` on.
 
-    The largest value is found fast, its place slowly. So the place is sought only in lines that beat what is known,
-    and only in the first group that holds the value.
+    The largest value is found fast, its place slowly. So the place is sought only in lines that
+    beat what is known, and only in the first group that holds the value.
     """
     taken = []
     for _ in range(best.k):
@@ -151,7 +158,8 @@ def _take(lines: torch.Tensor, count: int, best: Best, first: int, offset: int) 
 
 
 def _peaks(lines: torch.Tensor) -> torch.Tensor:
-    """The largest member of each group (line, group); torch is slow here unless the last dimension is contiguous."""
+    """The largest member of each group (line, group); torch is slow here unless the last dimension
+    is contiguous."""
     if lines.stride(2) == 1:
         return lines.amax(dim=2)
     return lines.permute(1, 2, 0).amax(dim=1).T

@@ -8,20 +8,22 @@ import numpy as np
 import torch
 
 from mining.corpus.lines import numbered_lines
-from mining.encoder.units import Unit
+from mining.encoder.tokenizers import Tokenizer
 from mining.errors import InputError, UsageError
 
 _LONGEST_LINE = 100_000
 _BLOCK_WORDS = 8192
 
 
-def read_initial(path: str, unit: Unit, table: torch.Tensor) -> int:
-    """Put the vectors of the file at `path` into the rows of `table` (size, dim); returns how many rows were set.
+def read_initial(path: str, unit: Tokenizer, table: torch.Tensor) -> int:
+    """Put the vectors of the file at `path` into the rows of `table` (size, dim); returns how many
+    rows were set.
 
-    A line is a word, a space and its numbers; the first line may be a header of two numbers (word2vec's form). A word
-    that is one unit of `unit` sets its row, the first of several with the same row counts; others are passed over. For
-    a table with two rows a unit (languages apart) both are set. Raises UsageError when there is no such file or no word
-    fits, InputError for a line of another length. Wieting et al. 2016, initialisation of PARAGRAM-PHRASE.
+    A line is a word, a space and its numbers; the first line may be a header of two numbers
+    (word2vec's form). A word that is one unit of `unit` sets its row, the first of several with the
+    same row counts; others are passed over. For a table with two rows a unit (languages apart) both
+    are set. Raises UsageError when there is no such file or no word fits, InputError for a line of
+    another length. Wieting et al. 2016, initialisation of PARAGRAM-PHRASE.
     """
     if not Path(path).is_file():
         raise UsageError(f"{path}: no such file of word vectors")

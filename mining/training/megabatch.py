@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 @dataclass
 class MegaBatchSchedule:
-    """Which mini-batches form the next mega-batch, as in the code published with Wieting et al. 2019.
+    """Which mini-batches form the next mega-batch, as in the code published with Wieting et al.
+    2019.
 
-    ``current`` mini-batches are taken at a time. It starts at one and grows by one at the first refill after the
-    position in the epoch has passed a multiple of ``anneal``, up to ``largest``; ``anneal`` 0 takes ``largest`` from
-    the start. ``current`` and ``grow`` live on from epoch to epoch; ``position`` starts again at each.
+    ``current`` mini-batches are taken at a time. It starts at one and grows by one at the first
+    refill after the position in the epoch has passed a multiple of ``anneal``, up to ``largest``;
+    ``anneal`` 0 takes ``largest`` from the start. ``current`` and ``grow`` live on from epoch to
+    epoch; ``position`` starts again at each.
     """
 
     largest: int
@@ -21,7 +23,8 @@ class MegaBatchSchedule:
     position: int = 0
 
     def refill(self, minibatches: int) -> range:
-        """The next mini-batches of an epoch of `minibatches`; an empty range is the end of the epoch."""
+        """The next mini-batches of an epoch of `minibatches`; an empty range is the end of the
+        epoch."""
         start = self.position
         if self.anneal == 0:
             self.current = self.largest

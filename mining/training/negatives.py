@@ -1,4 +1,5 @@
-"""Negatives inside a mega-batch: the hardest, random ones, or both; and the texts that must not be taken for wrong."""
+"""Negatives inside a mega-batch: the hardest, random ones, or both; and the texts that must not be
+taken for wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _DRAWS = 8
 
 
 class Negatives(NamedTuple):
-    """Chosen rows of a mega-batch of n pairs: 0..n-1 are its sources, n..2n-1 its targets, -1 is no negative."""
+    """Chosen rows of a mega-batch of n pairs: 0..n-1 are its sources, n..2n-1 its targets, -1 is no
+    negative."""
 
     of_source: np.ndarray
     """(n, k) int64"""
@@ -29,16 +31,18 @@ class Negatives(NamedTuple):
     """(n, k) int64"""
 
     def blocks(self, pairs: slice) -> np.ndarray:
-        """Rows of the negatives of some pairs, (2, k, b) int64: in the order in which an objective takes vectors."""
+        """Rows of the negatives of some pairs, (2, k, b) int64: in the order in which an objective
+        takes vectors."""
         return np.stack([side[pairs].T for side in self])
 
 
 class EqualTexts:
-    """Which pairs of a mega-batch share a text, so that a sentence of one is no wrong translation in the other.
+    """Which pairs of a mega-batch share a text, so that a sentence of one is no wrong translation
+    in the other.
 
-    `source_groups` and `target_groups` (n,) int64 give equal numbers to equal texts, whichever side they stand on. A
-    relation of pairs serves both directions and both sides: what is paired with an equal text is left out like the
-    equal text itself.
+    `source_groups` and `target_groups` (n,) int64 give equal numbers to equal texts, whichever side
+    they stand on. A relation of pairs serves both directions and both sides: what is paired with an
+    equal text is left out like the equal text itself.
     """
 
     def __init__(self, source_groups: np.ndarray, target_groups: np.ndarray) -> None:
@@ -58,9 +62,11 @@ class EqualTexts:
         return cls(np.arange(n), np.arange(n, 2 * n))
 
     def cells(self, start: int, stop: int) -> Cells:
-        """Related pairs (i, j) with ``start <= i < stop``: row and column numbers, every cell at least once.
+        """Related pairs (i, j) with ``start <= i < stop``: row and column numbers, every cell at
+        least once.
 
-        The diagonal is included. Asked for in blocks, so that a text repeated thousands of times bounds the memory.
+        The diagonal is included. Asked for in blocks, so that a text repeated thousands of times
+        bounds the memory.
         """
         own = np.arange(start, stop)
         texts = np.concatenate((own, own + self.n))
@@ -74,17 +80,19 @@ class EqualTexts:
         return np.concatenate((own, rows)), np.concatenate((own, columns))
 
     def related(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Whether the pairs `one` and `other` (pair numbers of any shape that broadcasts) are related; bool."""
+        """Whether the pairs `one` and `other` (pair numbers of any shape that broadcasts) are
+        related; bool."""
         source, target = self.source, self.target
         straight = (source[one] == source[other]) | (target[one] == target[other])
         return straight | (source[one] == target[other]) | (target[one] == source[other])
 
 
 def false_negatives(source_groups: np.ndarray, target_groups: np.ndarray) -> Cells:
-    """Cells (i, j) in which target j is no wrong translation of source i: the pairs i and j share a text.
+    """Cells (i, j) in which target j is no wrong translation of source i: the pairs i and j share a
+    text.
 
-    The groups as in EqualTexts. Returns row and column numbers, the diagonal included, each cell at least once.
-    The relation is symmetric, so it serves both directions.
+    The groups as in EqualTexts. Returns row and column numbers, the diagonal included, each cell at
+    least once. The relation is symmetric, so it serves both directions.
     """
     return EqualTexts(source_groups, target_groups).cells(0, len(source_groups))
 
@@ -101,17 +109,19 @@ def choose_negatives(
 ) -> Negatives:
     """Choose k negatives for each source and each target inside a mega-batch.
 
-    `units`: unit rows of sources and targets, each (n, dim), as the model is now; None will do for ``random``. `equal`:
-    the pairs to be kept apart; ``EqualTexts.none(n)`` masks only the own pair, as the published code does.
+    `units`: unit rows of sources and targets, each (n, dim), as the model is now; None will do for
+    ``random``. `equal`: the pairs to be kept apart; ``EqualTexts.none(n)`` masks only the own pair,
+    as the published code does.
 
-    `kind` ``max`` takes the k most similar, the most similar first; ``random`` draws k independently and evenly, so one
-    may come twice; ``mix`` tosses a coin for each place: the hardest for that place, or a random one. `pool`
-    ``bilingual`` offers the other side, ``monolingual`` both sides. -1 stands where nothing is allowed; a pair alone in
-    its mega-batch has no negative (the published code would take its own translation).
+    `kind` ``max`` takes the k most similar, the most similar first; ``random`` draws k
+    independently and evenly, so one may come twice; ``mix`` tosses a coin for each place: the
+    hardest for that place, or a random one. `pool` ``bilingual`` offers the other side,
+    ``monolingual`` both sides. -1 stands where nothing is allowed; a pair alone in its mega-batch
+    has no negative (the published code would take its own translation).
 
-    Random numbers come from Philox with the key (seed, `mega_batch`), so that a run taken up again repeats them.
-    Wieting et al. 2019, section 2 (negative sampling); MAX and MIX: Wieting 2020, section 3.1.3.1, where the coin is
-    tossed per example.
+    Random numbers come from Philox with the key (seed, `mega_batch`), so that a run taken up again
+    repeats them. Wieting et al. 2019, section 2 (negative sampling); MAX and MIX: Wieting 2020,
+    section 3.1.3.1, where the coin is tossed per example.
     """
     monolingual = pool == "monolingual"
     if kind == "random":

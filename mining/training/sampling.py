@@ -10,8 +10,9 @@ from mining.training.data import PreparedPairs
 class Sampler:
     """Draws the pairs of each epoch by the weights of their domains.
 
-    A pair of weight w comes floor(w) times, and once more with probability w - floor(w). Equal weights of one make
-    every epoch a permutation. Numbers are drawn from (seed, epoch), so an epoch can be drawn again.
+    A pair of weight w comes floor(w) times, and once more with probability w - floor(w). Equal
+    weights of one make every epoch a permutation. Numbers are drawn from (seed, epoch), so an epoch
+    can be drawn again.
     """
 
     def __init__(self, pairs: PreparedPairs, seed: int) -> None:

@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import save
 
 from mining.encoder.networks import Network
-from mining.encoder.tensors import read_tensors
 from mining.errors import UsageError
-from mining.files import map_buffer, parse_json, short
+from mining.io.atomic import replace_file
+from mining.io.files import map_buffer, parse_json, short
+from mining.io.tensors import read_tensors
 from mining.training.adam import Adam
 from mining.training.megabatch import MegaBatchSchedule
-from mining.writing import replace_file
 
 STATE_FILE = "state.safetensors"
 BEST_FILE = "best.safetensors"
@@ -26,9 +26,9 @@ BEST_FILE = "best.safetensors"
 class TrainingState:
     """Where a training stands.
 
-    It is kept only between two mega-batches, when no mini-batch waits in the queue. Permutations, dropout and random
-    negatives are drawn from (seed, epoch), (seed, step) and (seed, mega-batch), so these numbers are the whole random
-    state.
+    It is kept only between two mega-batches, when no mini-batch waits in the queue. Permutations,
+    dropout and random negatives are drawn from (seed, epoch), (seed, step) and (seed, mega-batch),
+    so these numbers are the whole random state.
     """
 
     schedule: MegaBatchSchedule
@@ -47,7 +47,8 @@ class TrainingState:
     """sum of the losses of this epoch's steps"""
     epoch_steps: int = 0
     curve: list[dict[str, Any]] = field(default_factory=list)
-    """points of the curves: step, pairs, loss, learning rate, mega-batch, and the development metric where measured"""
+    """points of the curves: step, pairs, loss, learning rate, mega-batch, and the development
+    metric where measured"""
     measured: int = 0
     """step at which the development set was measured last"""
     best: float | None = None
@@ -58,13 +59,15 @@ class TrainingState:
 
 
 def save_state(folder: Path, state: TrainingState, adam: Adam) -> None:
-    """Write parameters, moments and numbers to one file, under a temporary name first: they cannot come apart."""
+    """Write parameters, moments and numbers to one file, under a temporary name first: they cannot
+    come apart."""
     tensors = {name: tensor.cpu() for name, tensor in _tensors(adam).items()}
     replace_file(folder / STATE_FILE, save(tensors, {"state": json.dumps(asdict(state))}))
 
 
 def load_state(folder: Path, adam: Adam) -> TrainingState | None:
-    """Fill `adam` from the checkpoint in `folder` and return where it stood; None when there is none.
+    """Fill `adam` from the checkpoint in `folder` and return where it stood; None when there is
+    none.
 
     Raises UsageError when the file is damaged.
     """

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from mining.config.train import TrainConfig
 from mining.encoder.networks import Network
-from mining.encoder.pieces import Pieces
+from mining.encoder.pieces import Tokens
 from mining.training.adam import Adam, clip
-from mining.training.config import TrainConfig
 from mining.training.data import PreparedPairs
 from mining.training.negatives import EqualTexts, Negatives, choose_negatives, false_negatives
 from mining.training.objectives import Cells, Objective, SoftmaxObjective, normalise, through_normalisation
@@ -24,7 +24,7 @@ _DROPOUT_STREAM, _SCRAMBLE_STREAM = 1 << 62, 3 << 61
 class MegaBatch:
     """n pairs taken together and the negatives chosen among them."""
 
-    texts: list[Pieces]
+    texts: list[Tokens]
     """of each unit the ids of 2 n texts: the sources, then the targets"""
     source_groups: np.ndarray
     target_groups: np.ndarray
@@ -37,11 +37,12 @@ class MegaBatch:
 def gather(
     pairs: PreparedPairs, rows: np.ndarray, network: Network, config: TrainConfig, number: int, objective: Objective
 ) -> MegaBatch:
-    """The mega-batch of `rows`, its negatives chosen with the vectors as they are now, without gradient.
+    """The mega-batch of `rows`, its negatives chosen with the vectors as they are now, without
+    gradient.
 
     `number` names the mega-batch among all of the training: random negatives are drawn by it.
     """
-    shifts = [0 if config.shared else unit.size for unit in pairs.units]
+    shifts = [0 if config.shared else unit.size for unit in pairs.tokenizers]
     texts = [
         _end_to_end(source.take(rows), target.take(rows), shift)
         for source, target, shift in zip(pairs.source, pairs.target, shifts, strict=True)
@@ -69,16 +70,17 @@ def gather(
 _FORWARD_TEXTS = 8192
 
 
-def _vectors(network: Network, texts: Sequence[Pieces]) -> torch.Tensor:
-    """Vectors of all texts, a block at a time: a network may need far more memory than its result."""
+def _vectors(network: Network, texts: Sequence[Tokens]) -> torch.Tensor:
+    """Vectors of all texts, a block at a time: a network may need far more memory than its
+    result."""
     count = len(texts[0].lengths)
     blocks = [np.arange(start, min(start + _FORWARD_TEXTS, count)) for start in range(0, count, _FORWARD_TEXTS)]
     return torch.cat([network.forward([unit.take(block) for unit in texts])[0].detach() for block in blocks])
 
 
-def _end_to_end(source: Pieces, target: Pieces, shift: int) -> Pieces:
+def _end_to_end(source: Tokens, target: Tokens, shift: int) -> Tokens:
     ids = np.concatenate((source.ids, target.ids + shift if shift else target.ids))
-    return Pieces(ids, np.concatenate((source.offsets, target.offsets[1:] + source.offsets[-1])))
+    return Tokens(ids, np.concatenate((source.offsets, target.offsets[1:] + source.offsets[-1])))
 
 
 def train_minibatch(
@@ -90,7 +92,8 @@ def train_minibatch(
     learning_rate: float,
     step: int,
 ) -> float:
-    """One step on the pairs `rows` of a mega-batch, negatives encoded again with gradient; returns the loss."""
+    """One step on the pairs `rows` of a mega-batch, negatives encoded again with gradient; returns
+    the loss."""
     size = rows.stop - rows.start
     places = [np.arange(rows.start, rows.stop), np.arange(rows.start, rows.stop) + len(mega)]
     present = None
@@ -116,7 +119,8 @@ def train_minibatch(
 def _loss(
     objective: Objective, vectors: torch.Tensor, size: int, present: torch.Tensor | None, equal: Cells | None
 ) -> tuple[float, torch.Tensor]:
-    """The loss of a mini-batch and its gradient by the vectors (s * b, dim) as the network gave them."""
+    """The loss of a mini-batch and its gradient by the vectors (s * b, dim) as the network gave
+    them."""
     if not objective.normalised:
         loss, gradient = objective(vectors.view(-1, size, vectors.shape[1]), present, equal)
         return loss, gradient.view_as(vectors)
@@ -126,13 +130,14 @@ def _loss(
 
 
 def _equal(mega: MegaBatch, rows: slice, objective: Objective) -> Cells | None:
-    """Which sentences of the mini-batch are no wrong translations, for an objective that compares within it."""
+    """Which sentences of the mini-batch are no wrong translations, for an objective that compares
+    within it."""
     if not isinstance(objective, SoftmaxObjective):
         return None
     return false_negatives(mega.source_groups[rows], mega.target_groups[rows])
 
 
-def _drop(bags: Pieces, config: TrainConfig, step: int, kind: int) -> Pieces:
+def _drop(bags: Tokens, config: TrainConfig, step: int, kind: int) -> Tokens:
     """Leave out units at random; a sentence that would lose all of them keeps them."""
     if not config.dropout:
         return bags
@@ -143,12 +148,13 @@ def _drop(bags: Pieces, config: TrainConfig, step: int, kind: int) -> Pieces:
     return bags.select(keep | (left == 0)[owner])
 
 
-def _scramble(bags: Pieces, config: TrainConfig, step: int) -> Pieces:
-    """Put the units of some sentences in random order (Wieting et al. 2019, section 2: scrambling)."""
+def _scramble(bags: Tokens, config: TrainConfig, step: int) -> Tokens:
+    """Put the units of some sentences in random order (Wieting et al. 2019, section 2:
+    scrambling)."""
     if not config.scramble:
         return bags
     chance = np.random.Generator(np.random.Philox(key=[config.seed, _SCRAMBLE_STREAM + step]))
     owner = np.repeat(np.arange(len(bags.offsets) - 1), bags.lengths)
     chosen = chance.random(len(bags.offsets) - 1) < config.scramble
     places = np.where(chosen[owner], chance.random(len(bags.ids)), np.arange(len(bags.ids)) / max(1, len(bags.ids)))
-    return Pieces(bags.ids[np.lexsort((places, owner))], bags.offsets)
+    return Tokens(bags.ids[np.lexsort((places, owner))], bags.offsets)

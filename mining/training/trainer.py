@@ -13,15 +13,15 @@ import sentencepiece
 import torch
 from pydantic import ValidationError
 
+from mining.config.base import explain
+from mining.config.train import TrainConfig
 from mining.devices import resolve_device, torch_threads
 from mining.encoder.encoder import SentenceEncoder
 from mining.encoder.model_folder import CONFIG_FILE, save_model
 from mining.encoder.networks import Network, NetworkSettings, build_network, fresh_network
-from mining.encoder.units import Unit
+from mining.encoder.tokenizers import Tokenizer
 from mining.errors import InputError, UsageError
-from mining.settings import explain
 from mining.training.adam import Adam
-from mining.training.config import TrainConfig
 from mining.training.curves import Curves, check_tensorboard
 from mining.training.data import DataConfig, PreparedPairs, prepare
 from mining.training.development import DevelopmentSet
@@ -78,12 +78,14 @@ Inspect = Callable[[PreparedPairs], None]
 
 
 def train(config: TrainConfig, report: Report | None = None, inspect: Inspect | None = None) -> Path:
-    """Train an encoder and return its model folder. `inspect` is shown the prepared pairs before the first step.
+    """Train an encoder and return its model folder. `inspect` is shown the prepared pairs before
+    the first step.
 
-    Killed at any moment and called again with the same settings and bitext, it goes on from the last checkpoint; when
-    the schedule is by epochs (and the threads are as many) the model is the same to the last bit as that of an
-    undisturbed run. A finished training is left as it is. Raises UsageError for a folder that holds something else
-    (mend: ``overwrite``) or in which another training runs, InputError for a bitext without usable pairs.
+    Killed at any moment and called again with the same settings and bitext, it goes on from the
+    last checkpoint; when the schedule is by epochs (and the threads are as many) the model is the
+    same to the last bit as that of an undisturbed run. A finished training is left as it is. Raises
+    UsageError for a folder that holds something else (mend: ``overwrite``) or in which another
+    training runs, InputError for a bitext without usable pairs.
     """
     folder = Path(config.model)
     name, read = identity(config), contents(config)
@@ -115,13 +117,15 @@ def is_trained(config: TrainConfig) -> bool:
 
 
 def training_pairs(config: TrainConfig, folder: Path, report: Report) -> PreparedPairs:
-    """The prepared pairs of the configuration, or those of its bitexts, prepared in the checkpoint."""
+    """The prepared pairs of the configuration, or those of its bitexts, prepared in the
+    checkpoint."""
     if config.prepared is not None:
         pairs = chosen_pairs(config)
     else:
         data = DataConfig.model_validate(config.model_dump(include=set(DataConfig.model_fields)))
         place = folder / CHECKPOINT_FOLDER / PAIRS_FOLDER
-        # What lies there is of a training that ended before its pairs were prepared: `admit` let this one in.
+        # What lies there is of a training that ended before its pairs were prepared: `admit` let
+        # this one in.
         pairs = prepare(data, place, lambda stage, done: report(Progress(stage, done)), config.threads, overwrite=True)
     _check_fitting(config, pairs)
     return pairs
@@ -133,7 +137,7 @@ def _check_fitting(config: TrainConfig, pairs: PreparedPairs) -> None:
         config.network(list(pairs.kinds))
     except ValidationError as error:
         reason = explain(error, NetworkSettings, str(pairs.folder))
-        raise UsageError(f"{reason}; of the units {', '.join(pairs.kinds)} choose with --units") from None
+        raise UsageError(f"{reason}; of the tokens {', '.join(pairs.kinds)} choose with --tokens") from None
     languages = _languages(pairs) or config.languages
     if not config.shared and len(languages) != 2:
         raise UsageError(
@@ -201,7 +205,8 @@ class _Run:
         return min(1.0, max(parts))
 
     def to_the_end(self) -> None:
-        """Train until the epochs or the minutes are over (one mini-batch at least), or nothing gets better."""
+        """Train until the epochs or the minutes are over (one mini-batch at least), or nothing gets
+        better."""
         while not self._over():
             order = self.sampler.epoch(self.state.epoch)
             minibatches = -(-len(order) // self.config.batch)
@@ -283,12 +288,13 @@ class _Run:
         else:
             state.stale += 1
         self._record(development=value)
-        # What is measured is measured once: the point of the curve and the best model are kept together.
+        # What is measured is measured once: the point of the curve and the best model are kept
+        # together.
         self.save()
 
     def encoders(self) -> tuple[SentenceEncoder, SentenceEncoder]:
         """The model as it is now, for the source and the target side."""
-        units = self.pairs.units
+        units = self.pairs.tokenizers
         sides = [self.network] * 2 if self.config.shared else [_half(self.network, units, place) for place in (0, 1)]
         source, target = (SentenceEncoder(side, units, "unfinished") for side in sides)
         return source, target
@@ -331,17 +337,17 @@ CURVE_STEPS = 100
 
 def start_network(config: TrainConfig, pairs: PreparedPairs) -> Network:
     """The untrained network of a configuration, on its device."""
-    sizes = [unit.size * (1 if config.shared else 2) for unit in pairs.units]
+    sizes = [unit.size * (1 if config.shared else 2) for unit in pairs.tokenizers]
     network = fresh_network(config.network(list(pairs.kinds)), sizes, config.init, config.seed)
     if config.initial_vectors is not None:
-        read_initial(config.initial_vectors, pairs.units[0], next(iter(network.tables.values())))
+        read_initial(config.initial_vectors, pairs.tokenizers[0], next(iter(network.tables.values())))
     for tensors in (network.tables, network.weights):
         for name, tensor in tensors.items():
             tensors[name] = tensor.to(config.device)
     return network
 
 
-def _half(network: Network, units: Sequence[Unit], place: int) -> Network:
+def _half(network: Network, units: Sequence[Tokenizer], place: int) -> Network:
     """The network of one of two languages that are kept apart, on the same memory."""
     tables = {
         name: table[place * unit.size : (place + 1) * unit.size]
@@ -376,7 +382,7 @@ def _finish(folder: Path, config: TrainConfig, name: str, run: _Run) -> None:
     versions = {"torch": torch.__version__, "sentencepiece": sentencepiece.__version__}
     languages = config.languages or _languages(pairs)
     run.curves.finish(state.curve)
-    save_model(folder, run.network, pairs.units, languages=languages, training=summary, versions=versions)
+    save_model(folder, run.network, pairs.tokenizers, languages=languages, training=summary, versions=versions)
     if config.keep_checkpoint:
         run.save()
     tidy(folder, config)

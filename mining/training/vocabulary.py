@@ -9,15 +9,17 @@ import sentencepiece
 from mining.errors import InputError
 
 _TRAINER_THREADS = 8
-"""sentencepiece adds up its counts per thread: a fixed number gives the same vocabulary on every machine."""
+"""sentencepiece adds up its counts per thread: a fixed number gives the same vocabulary on every
+machine."""
 _MAX_BYTES = 4192
 
 
 def train_vocabulary(sentences: list[str], size: int, *, character_coverage: float, lowercase: bool) -> bytes:
     """Learn a unigram sentencepiece model and return its file's bytes.
 
-    The unknown piece has id 0; there are no other special pieces. A small text gives fewer than `size` pieces. Raises
-    InputError when nothing can be learnt. Wieting et al. 2019, section 3 (one vocabulary for both languages).
+    The unknown piece has id 0; there are no other special pieces. A small text gives fewer than
+    `size` pieces. Raises InputError when nothing can be learnt. Wieting et al. 2019, section 3 (one
+    vocabulary for both languages).
     """
     model = io.BytesIO()
     texts = [text.encode("utf-8", "replace") for text in sentences]

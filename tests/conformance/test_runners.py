@@ -98,7 +98,7 @@ def test_portable_job_service_in_loopback_mode(expected, job_service, task, tiny
 def test_accelerator_hints_reach_encode_and_search(task, tiny_model, tmp_path):
     import apache_beam as beam
 
-    from mining.config import RunnerSettings
+    from mining.config.mine import RunnerSettings
     from pipelines.engine import DoStep, stage_work
 
     settings = RunnerSettings(accelerator="type:nvidia-tesla-t4;count:1")

@@ -13,7 +13,8 @@ from mining.corpus import cells
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_the_kernel_stays_within_its_arrays(width: int) -> None:
-    # In Python a place beyond an array is an error; the kernel would read or write whatever lies there.
+    # In Python a place beyond an array is an error; the kernel would read or write whatever lies
+    # there.
     kernel: Any = cells._find_cells
     for length in range(6):
         for block in map(bytes, itertools.product(b"a\t\r\n", repeat=length)):

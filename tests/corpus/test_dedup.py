@@ -76,7 +76,8 @@ def test_equals_the_reference(rows, random):
     keys = _keys(names)
     fast = first_occurrence(keys, chunk, position)
     np.testing.assert_array_equal(fast, first_occurrence_reference(keys, chunk, position))
-    # The order in which rows are given does not matter beyond ties, which distinct places do not have.
+    # The order in which rows are given does not matter beyond ties, which distinct places do not
+    # have.
     places = np.arange(len(rows)) if rows else position
     shuffle = np.array(random.sample(range(len(rows)), len(rows)), np.int64)
     straight = first_occurrence(keys, chunk, places)

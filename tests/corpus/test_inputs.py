@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from mining.config.base import validate
 from mining.corpus import BitextSpec, CorpusSpec, file_hash, list_inputs
 from mining.errors import UsageError
-from mining.settings import validate
 
 
 def _names(path, **settings) -> list[str]:

@@ -14,7 +14,8 @@ PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "{}
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A folder of installed packages: `sampleapp`, the namespace package `samplespace.sub`, and a distribution."""
+    """A folder of installed packages: `sampleapp`, the namespace package `samplespace.sub`, and a
+    distribution."""
     site = tmp_path / "site"
     files = [
         "sampleapp/__init__.py",

@@ -34,7 +34,8 @@ limits = st.sampled_from([1, 3, 210, 10_000])
 
 
 def assert_as_reference(spec: CorpusSpec | BitextSpec, content: bytes, **rules: Any) -> None:
-    """The rows of `spec` are those of the reference for a file of `content`, or both end at the same line."""
+    """The rows of `spec` are those of the reference for a file of `content`, or both end at the
+    same line."""
     if foreign(content[:HEAD]) is not None:
         with pytest.raises(InputError, match="it looks like"):
             list(read_rows(spec))

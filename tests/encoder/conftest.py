@@ -1,4 +1,5 @@
-"""Made-up sentences, a small vocabulary of each kind of unit, and model folders with random vectors."""
+"""Made-up sentences, a small vocabulary of each kind of unit, and model folders with random
+vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from mining.encoder import PieceTokenizer, SentenceEncoder, Unit, learn_ngrams, learn_words, load_encoder, save_model
+from mining.encoder import (
+    PieceTokenizer,
+    SentenceEncoder,
+    Tokenizer,
+    learn_ngrams,
+    learn_words,
+    load_encoder,
+    save_model,
+)
 from mining.encoder.networks import Network, NetworkSettings, fresh_network
 from mining.training.vocabulary import train_vocabulary
 
@@ -45,7 +54,7 @@ def tokenizer(pieces_model: bytes) -> PieceTokenizer:
 
 
 @pytest.fixture(scope="session")
-def all_units(tokenizer: PieceTokenizer) -> dict[str, Unit]:
+def all_units(tokenizer: PieceTokenizer) -> dict[str, Tokenizer]:
     """One unit of each kind, by kind."""
     sentences = made_up_sentences(300)
     units = [
@@ -57,7 +66,7 @@ def all_units(tokenizer: PieceTokenizer) -> dict[str, Unit]:
     return {unit.kind: unit for unit in units}
 
 
-def random_network(name: str, units: Sequence[Unit], languages: int = 1) -> Network:
+def random_network(name: str, units: Sequence[Tokenizer], languages: int = 1) -> Network:
     """A network of `ARCHITECTURES` with random parameters."""
     settings = NetworkSettings.model_validate({"dim": 12, **ARCHITECTURES[name]})
     network = fresh_network(settings, [unit.size * languages for unit in units], 0.5, seed=3)
@@ -68,13 +77,13 @@ def random_network(name: str, units: Sequence[Unit], languages: int = 1) -> Netw
     return network
 
 
-def units_of(name: str, all_units: dict[str, Unit]) -> list[Unit]:
+def units_of(name: str, all_units: dict[str, Tokenizer]) -> list[Tokenizer]:
     """The units that the architecture `name` works on."""
     return [all_units[kind] for kind in ARCHITECTURES[name].get("units", ["pieces"])]
 
 
 @pytest.fixture(scope="session")
-def model(all_units: dict[str, Unit], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(all_units: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an SP model with random vectors."""
     folder = tmp_path_factory.mktemp("model") / "model"
     units = units_of("sp", all_units)

@@ -8,7 +8,8 @@ BLOCK, LEAF, HAS_LEAF = 256, 1 << 31, 1 << 8
 
 
 def with_rules(model: bytes, blob: bytes) -> bytes:
-    """The model file with other rules of normalisation: of a message that comes twice the later fields count."""
+    """The model file with other rules of normalisation: of a message that comes twice the later
+    fields count."""
     inner = b"\x12" + varint(len(blob)) + blob
     return model + b"\x1a" + varint(len(inner)) + inner
 

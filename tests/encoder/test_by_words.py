@@ -1,4 +1,5 @@
-"""Encoding word by word: the same vectors as the plain way, whatever holds the table and the texts."""
+"""Encoding word by word: the same vectors as the plain way, whatever holds the table and the
+texts."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mining.encoder import PieceTokenizer, SentenceEncoder, Unit, load_encoder, save_model
+from mining.encoder import PieceTokenizer, SentenceEncoder, Tokenizer, load_encoder, save_model
 from mining.encoder.averaging import unit_rows
 from mining.encoder.by_words import ahead, on_device, piece_table
 from mining.encoder.networks import AverageNetwork
-from mining.encoder.words import WordPieces
-from mining.encoder.words import texts as module
+from mining.encoder.word_cache import WordPieces
+from mining.encoder.word_cache import texts as module
 from tests.encoder.conftest import made_up_sentences, random_network, units_of
 
 TEXTS = [*made_up_sentences(300, seed=4), "", "漢字", " \u2028", "bake 漢 \ud800", "Ba\u2581ke"]
@@ -27,8 +28,8 @@ TEXT = st.text(alphabet="bakelomi nutisora漢?\u2028\r\ud800BA", max_size=60)
 
 
 def plain(encoder: SentenceEncoder, texts: list[str]) -> np.ndarray:
-    """Pieces of the whole texts, and the network itself."""
-    return unit_rows(encoder.network.vectors([encoder.units[0](texts)])[:, : encoder.dim])[0]
+    """Tokens of the whole texts, and the network itself."""
+    return unit_rows(encoder.network.vectors([encoder.tokenizers[0](texts)])[:, : encoder.dim])[0]
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +75,12 @@ def test_first_dimensions_only(model: Path, dim: int) -> None:
     encoder = load_encoder(model, dim=dim)
     assert encoder.encode(TEXTS)[0].tobytes() == plain(encoder, TEXTS).tobytes()
     whole = load_encoder(model)
-    cut = SentenceEncoder(whole.network, whole.units, "cut", dim=dim)
+    cut = SentenceEncoder(whole.network, whole.tokenizers, "cut", dim=dim)
     assert cut.plain is None
     assert cut.encode(TEXTS)[0].tobytes() == encoder.encode(TEXTS)[0].tobytes()
 
 
-def test_arrow_arrays_give_the_same_as_lists(encoder: SentenceEncoder, all_units: dict[str, Unit]) -> None:
+def test_arrow_arrays_give_the_same_as_lists(encoder: SentenceEncoder, all_units: dict[str, Tokenizer]) -> None:
     texts = [text for text in TEXTS if "\ud800" not in text]
     units = units_of("sum", all_units)
     for one in (encoder, SentenceEncoder(random_network("sum", units), units, "sum")):
@@ -111,14 +112,14 @@ def test_callers_at_the_same_time_get_the_same(model: Path) -> None:
 
 
 def test_a_table_that_learns_is_followed(encoder: SentenceEncoder) -> None:
-    table = torch.rand(encoder.units[0].size, 4) - 0.5
-    own = SentenceEncoder(AverageNetwork({"pieces": table}), encoder.units, "own")
+    table = torch.rand(encoder.tokenizers[0].size, 4) - 0.5
+    own = SentenceEncoder(AverageNetwork({"pieces": table}), encoder.tokenizers, "own")
     before = own.encode(TEXTS)[0]
     table.mul_(torch.rand(4))
     assert own.encode(TEXTS)[0].tobytes() == plain(own, TEXTS).tobytes() != before.tobytes()
 
 
-def test_other_models_say_why_they_go_the_plain_way(all_units: dict[str, Unit], tokenizer: PieceTokenizer) -> None:
+def test_other_models_say_why_they_go_the_plain_way(all_units: dict[str, Tokenizer], tokenizer: PieceTokenizer) -> None:
     for name in ("word", "sum", "lstm", "projection", "charagram"):
         units = units_of(name, all_units)
         encoder = SentenceEncoder(random_network(name, units), units, name)
@@ -136,7 +137,7 @@ def test_other_models_say_why_they_go_the_plain_way(all_units: dict[str, Unit], 
     assert other.encode(TEXTS)[0].tobytes() == SentenceEncoder(network, [tokenizer], "own").encode(TEXTS)[0].tobytes()
 
 
-def test_projection_worked_into_the_table(all_units: dict[str, Unit], tmp_path: Path) -> None:
+def test_projection_worked_into_the_table(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
     units = units_of("sp", all_units)
     table = random_network("sp", units).tables["pieces"]
     save_model(tmp_path, AverageNetwork({"pieces": table}, "sum", torch.rand(5, 12)), units)

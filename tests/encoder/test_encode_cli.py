@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mining.cli.encode import encode
 from mining.encoder import SentenceEncoder, corpus_vectors, load_encoder, read_vectors, shipped
 from mining.errors import InputError, UsageError
+from pipelines.cli.encode import encode
 from tests.commands import runner
 
 run = runner(encode)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mining.encoder import Encoder, Pieces, SentenceEncoder, Unit
+from mining.encoder import Encoder, SentenceEncoder, Tokenizer, Tokens
 from mining.encoder import encoder as module
 from mining.encoder.networks import AverageNetwork
 from tests.encoder.conftest import ARCHITECTURES, random_network, units_of
@@ -16,7 +16,7 @@ NAMES = sorted(ARCHITECTURES)
 
 
 @pytest.fixture(scope="module")
-def encoders(all_units: dict[str, Unit]) -> dict[str, SentenceEncoder]:
+def encoders(all_units: dict[str, Tokenizer]) -> dict[str, SentenceEncoder]:
     units = {name: units_of(name, all_units) for name in NAMES}
     return {name: SentenceEncoder(random_network(name, units[name]), units[name], name) for name in NAMES}
 
@@ -24,7 +24,7 @@ def encoders(all_units: dict[str, Unit]) -> dict[str, SentenceEncoder]:
 def own_mean(encoder: SentenceEncoder, text: str) -> np.ndarray:
     """The sum of the mean vectors of each kind of unit, one addition at a time, at length one."""
     total = np.zeros(encoder.dim)
-    for unit, table in zip(encoder.units, encoder.network.tables.values(), strict=True):  # type: ignore[attr-defined]
+    for unit, table in zip(encoder.tokenizers, encoder.network.tables.values(), strict=True):  # type: ignore[attr-defined]
         ids = unit([text]).ids
         for number in ids.tolist():
             total += table[number].double().numpy() / len(ids)
@@ -40,7 +40,7 @@ def test_vectors_equal_the_slow_mean(encoders: dict[str, SentenceEncoder], name:
     assert vectors.dtype == np.float32
     assert vectors.flags.c_contiguous
     np.testing.assert_allclose(vectors, [own_mean(encoder, text) for text in texts], atol=1e-6)
-    filled = [any(len(unit([text]).ids) for unit in encoder.units) for text in texts]
+    filled = [any(len(unit([text]).ids) for unit in encoder.tokenizers) for text in texts]
     assert valid.tolist() == filled
     assert not vectors[~valid].any()
 
@@ -50,7 +50,7 @@ def test_concatenation_has_the_means_side_by_side(encoders: dict[str, SentenceEn
     vectors, _ = encoder.encode(["bake lomi", "soraba"])
     for row, text in zip(vectors, ["bake lomi", "soraba"], strict=True):
         means = []
-        for unit, table in zip(encoder.units, encoder.network.tables.values(), strict=True):  # type: ignore[attr-defined]
+        for unit, table in zip(encoder.tokenizers, encoder.network.tables.values(), strict=True):  # type: ignore[attr-defined]
             means.append(table[torch.from_numpy(unit([text]).ids.astype(np.int64))].mean(0))
         expected = torch.cat(means)
         np.testing.assert_allclose(row, expected / expected.norm(), atol=1e-6)
@@ -83,7 +83,7 @@ def test_unknown_text_has_the_vector_of_the_unknown_unit(encoders: dict[str, Sen
     encoder = encoders[name]
     vectors, valid = encoder.encode(["漢字"])
     (table,) = encoder.network.tables.values()  # type: ignore[attr-defined]
-    row = table[encoder.units[0].unknown]
+    row = table[encoder.tokenizers[0].unknown]
     assert valid[0]
     np.testing.assert_allclose(vectors[0], row / row.norm(), atol=1e-6)
 
@@ -103,8 +103,8 @@ def test_one_kind_of_unit_with_ids_is_enough() -> None:
         def __init__(self, counts: list[int]) -> None:
             self.counts = counts
 
-        def __call__(self, texts: list[str], threads: int = 0) -> Pieces:
-            return Pieces(np.ones(sum(self.counts), np.int32), np.concatenate(([0], np.cumsum(self.counts))))
+        def __call__(self, texts: list[str], threads: int = 0) -> Tokens:
+            return Tokens(np.ones(sum(self.counts), np.int32), np.concatenate(([0], np.cumsum(self.counts))))
 
     network = AverageNetwork({"pieces": torch.ones(2, 3), "words": torch.ones(2, 3)})
     encoder = SentenceEncoder(network, [Fixed([1, 0, 0]), Fixed([0, 2, 0])], "fixed")  # type: ignore[list-item]
@@ -119,8 +119,8 @@ def test_no_texts_give_no_rows(encoders: dict[str, SentenceEncoder], name: str) 
 
 
 def test_units_that_cancel_out_are_invalid_not_nan(encoder: SentenceEncoder) -> None:
-    zeros = AverageNetwork({"pieces": torch.zeros(encoder.units[0].size, 4)})
-    vectors, valid = SentenceEncoder(zeros, encoder.units, "zeros").encode(["bake"])
+    zeros = AverageNetwork({"pieces": torch.zeros(encoder.tokenizers[0].size, 4)})
+    vectors, valid = SentenceEncoder(zeros, encoder.tokenizers, "zeros").encode(["bake"])
     assert not valid.any()
     assert not vectors.any()
 

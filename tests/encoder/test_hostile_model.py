@@ -1,4 +1,5 @@
-"""Model folders that are replaced while they are loaded, or made to hang or to end in a traceback."""
+"""Model folders that are replaced while they are loaded, or made to hang or to end in a
+traceback."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mining.encoder import SentenceEncoder, Unit, load_encoder, model_folder, save_model
+from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, model_folder, save_model
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, folder_hash, read_config
 from mining.encoder.networks import AverageNetwork, build_network
 from mining.encoder.pieces import PIECES_FILE
-from mining.encoder.units.load import load_unit
+from mining.encoder.tokenizers.load import load_tokenizer
 from mining.errors import UsageError
 from tests.encoder.conftest import made_up_sentences, random_network, units_of
 
@@ -28,7 +29,7 @@ def copy(model: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def other(all_units: dict[str, Unit], tmp_path: Path) -> Path:
+def other(all_units: dict[str, Tokenizer], tmp_path: Path) -> Path:
     """A model with the same units and other vectors."""
     units = units_of("sp", all_units)
     network = random_network("sp", units)
@@ -47,7 +48,8 @@ def vectors_of(encoder: SentenceEncoder) -> bytes:
 
 
 def replaced_before(read: int, folder: Path, by: Path, in_place: bool, patch: pytest.MonkeyPatch) -> list[str]:
-    """Let the folder be replaced before its file number `read` is read; the names of what is read."""
+    """Let the folder be replaced before its file number `read` is read; the names of what is
+    read."""
     names: list[str] = []
 
     def watched(reader: Any) -> Any:
@@ -152,7 +154,7 @@ def test_settings_that_cannot_be_are_named(copy: Path, key: str, value: Any) -> 
     assert len(str(error.value)) < 400
 
 
-def test_which_half_is_whose_is_part_of_the_name(all_units: dict[str, Unit], tmp_path: Path) -> None:
+def test_which_half_is_whose_is_part_of_the_name(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
     units = units_of("sp", all_units)
     network = random_network("sp", units, languages=2)
     names = [save_model(tmp_path / "m", network, units, languages=codes) for codes in (["aa", "bb"], ["bb", "aa"])]
@@ -162,7 +164,7 @@ def test_which_half_is_whose_is_part_of_the_name(all_units: dict[str, Unit], tmp
     assert len(set(names)) == 1
 
 
-def test_tables_of_one_and_of_two_languages_are_not_saved(all_units: dict[str, Unit], tmp_path: Path) -> None:
+def test_tables_of_one_and_of_two_languages_are_not_saved(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
     units = [all_units[kind] for kind in ("pieces", "words")]
     tables = {unit.kind: torch.ones(unit.size * halves, 3) for unit, halves in zip(units, (1, 2), strict=True)}
     with pytest.raises(ValueError, match="some tables are of one language, others of two"):
@@ -243,10 +245,10 @@ def test_an_lstm_of_scalars_is_none() -> None:
 @pytest.mark.parametrize("sizes", [3, [], [2.0], [True], [0], [5], "3", [float("nan")]])
 def test_sizes_of_ngrams_that_cannot_be(sizes: Any) -> None:
     with pytest.raises(ValueError, match="sizes are 1 to 4"):
-        load_unit("ngrams", {"ngrams.txt": b"ab\n"}, {"sizes": sizes})
+        load_tokenizer("ngrams", {"ngrams.txt": b"ab\n"}, {"sizes": sizes})
 
 
-def test_names_that_are_not_utf8_are_kept_for_the_reader(all_units: dict[str, Unit], tmp_path: Path) -> None:
+def test_names_that_are_not_utf8_are_kept_for_the_reader(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
     units = units_of("sp", all_units)
     save_model(tmp_path / "m", random_network("sp", units), units, training={"file": "caf\udce9.pt"})
     assert read_config(tmp_path / "m")["training"] == {"file": "caf?.pt"}

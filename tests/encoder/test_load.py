@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mining.encoder import SentenceEncoder, Unit, load_encoder, save_model, shipped
+from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, save_model, shipped
 from mining.encoder.networks import AverageNetwork
 from mining.encoder.stored import StoredNetwork, StoredTable
 from mining.errors import UsageError
@@ -19,7 +19,7 @@ NAMES = sorted(ARCHITECTURES)
 
 
 @pytest.fixture(scope="module")
-def folders(all_units: dict[str, Unit], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(all_units: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A model folder of each architecture."""
     made = {}
     for name in NAMES:
@@ -66,7 +66,7 @@ def test_small_tables_change_vectors_little(folders: dict[str, Path], name: str,
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_model_saved_small_is_the_model_loaded_small(
-    folders: dict[str, Path], name: str, dtype: str, all_units: dict[str, Unit], tmp_path: Path
+    folders: dict[str, Path], name: str, dtype: str, all_units: dict[str, Tokenizer], tmp_path: Path
 ) -> None:
     units = units_of(name, all_units)
     saved = save_model(tmp_path / "small", random_network(name, units), units, dtype=dtype)
@@ -132,7 +132,7 @@ def test_vectors_too_long_for_float16_are_an_error(encoder: SentenceEncoder) -> 
 
 
 @pytest.fixture(scope="module")
-def apart(all_units: dict[str, Unit], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def apart(all_units: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with a table for each of two languages."""
     folder = tmp_path_factory.mktemp("apart") / "model"
     units = units_of("sum", all_units)
@@ -143,7 +143,7 @@ def apart(all_units: dict[str, Unit], tmp_path_factory: pytest.TempPathFactory) 
 @pytest.mark.parametrize(("language", "place"), [("aa", 0), ("bb", 1)])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_each_language_has_its_half_of_the_tables(
-    apart: Path, all_units: dict[str, Unit], language: str, place: int, dtype: str
+    apart: Path, all_units: dict[str, Tokenizer], language: str, place: int, dtype: str
 ) -> None:
     units = units_of("sum", all_units)
     whole = random_network("sum", units, languages=2)
@@ -164,7 +164,7 @@ def test_language_is_asked_for_where_it_matters(apart: Path, folders: dict[str, 
     assert load_encoder(apart, language="aa").hash != load_encoder(apart, language="bb").hash
 
 
-def test_languages_without_names_are_source_and_target(all_units: dict[str, Unit], tmp_path: Path) -> None:
+def test_languages_without_names_are_source_and_target(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
     units = units_of("sp", all_units)
     save_model(tmp_path / "model", random_network("sp", units, languages=2), units)
     load_encoder(tmp_path / "model", language="target")

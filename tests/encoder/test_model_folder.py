@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mining.encoder import SentenceEncoder, Unit, load_encoder, save_model
+from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, save_model
 from mining.encoder.model_folder import unit_files
 from mining.encoder.networks import AverageNetwork
 from mining.errors import UsageError
@@ -30,7 +30,7 @@ def table_of(encoder: SentenceEncoder) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", sorted(ARCHITECTURES))
-def test_every_architecture_comes_back_as_it_was(name: str, all_units: dict[str, Unit], tmp_path: Path) -> None:
+def test_every_architecture_comes_back_as_it_was(name: str, all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
     units = units_of(name, all_units)
     network = random_network(name, units)
     saved = save_model(tmp_path / "model", network, units, languages=["aa", "bb"], training={"steps": 3})
@@ -51,18 +51,18 @@ def test_every_architecture_comes_back_as_it_was(name: str, all_units: dict[str,
 
 def test_hash_is_the_same_on_every_writing(model: Path, tmp_path: Path) -> None:
     first = load_encoder(model)
-    again = save_model(tmp_path / "again", AverageNetwork({"pieces": table_of(first)}), first.units)
+    again = save_model(tmp_path / "again", AverageNetwork({"pieces": table_of(first)}), first.tokenizers)
     assert again == first.hash
-    other = save_model(tmp_path / "other", AverageNetwork({"pieces": table_of(first) + 1}), first.units)
+    other = save_model(tmp_path / "other", AverageNetwork({"pieces": table_of(first) + 1}), first.tokenizers)
     assert other != first.hash
 
 
 def test_tables_that_do_not_fit_the_units_are_not_saved(model: Path, tmp_path: Path) -> None:
     encoder = load_encoder(model)
     with pytest.raises(ValueError, match="has 7 rows for"):
-        save_model(tmp_path / "model", AverageNetwork({"pieces": torch.ones(7, 3)}), encoder.units)
+        save_model(tmp_path / "model", AverageNetwork({"pieces": torch.ones(7, 3)}), encoder.tokenizers)
     with pytest.raises(ValueError, match="tables words with units pieces"):
-        save_model(tmp_path / "model", AverageNetwork({"words": torch.ones(7, 3)}), encoder.units)
+        save_model(tmp_path / "model", AverageNetwork({"words": torch.ones(7, 3)}), encoder.tokenizers)
     assert not (tmp_path / "model").exists()
 
 
@@ -107,7 +107,7 @@ def test_another_dimension_names_both_numbers(copy: Path) -> None:
 
 
 def test_tables_of_one_language_are_not_taken_for_two(copy: Path) -> None:
-    size = load_encoder(copy).units[0].size
+    size = load_encoder(copy).tokenizers[0].size
     edit(copy, shared=False)
     with pytest.raises(UsageError, match=rf"{size} rows of pieces, but .*ask for {2 * size}"):
         load_encoder(copy, language="aa")
@@ -146,7 +146,7 @@ def test_files_outside_the_folder_are_not_read(copy: Path) -> None:
         load_encoder(copy)
 
 
-def test_vocabulary_cut_short_at_a_line_is_noticed(all_units: dict[str, Unit], tmp_path: Path) -> None:
+def test_vocabulary_cut_short_at_a_line_is_noticed(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
     units = units_of("word", all_units)
     save_model(tmp_path / "model", random_network("word", units), units)
     path = tmp_path / "model" / "words.txt"

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.encoder.pieces import Pieces, PieceTokenizer
+from mining.encoder.pieces import PieceTokenizer, Tokens
 
 LISTS = st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=8)
 
 
-def packed(lists: list[list[int]]) -> Pieces:
+def packed(lists: list[list[int]]) -> Tokens:
     flat = np.array([value for one in lists for value in one], np.int32)
-    return Pieces(flat, np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int64))
+    return Tokens(flat, np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int64))
 
 
-def unpacked(pieces: Pieces) -> list[list[int]]:
+def unpacked(pieces: Tokens) -> list[list[int]]:
     bounds = zip(pieces.offsets[:-1], pieces.offsets[1:], strict=True)
     return [pieces.ids[start:stop].tolist() for start, stop in bounds]
 

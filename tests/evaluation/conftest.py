@@ -29,7 +29,8 @@ class TableEncoder:
 
 
 class BagEncoder:
-    """The sum of random vectors of the words, in which the languages agree: ``xdog`` means ``dog``."""
+    """The sum of random vectors of the words, in which the languages agree: ``xdog`` means
+    ``dog``."""
 
     def __init__(self, dim: int = 24) -> None:
         self.dim = dim

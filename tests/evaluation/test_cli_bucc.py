@@ -7,9 +7,9 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from mining.cli.evaluate import app
 from mining.errors import BitextError, InputError, UsageError
 from mining.pairs import CANDIDATES_SCHEMA, DROPPED_SCHEMA, PAIRS_SCHEMA, write_parquet, write_tsv
+from pipelines.cli.evaluate import app
 
 
 def run(*arguments: str | Path) -> Result:

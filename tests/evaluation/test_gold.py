@@ -132,7 +132,8 @@ def test_exchanged_columns_are_recognised() -> None:
 @pytest.mark.parametrize(
     ("gold", "source", "target"),
     [
-        # Of numbered rows the longer side has every number of the other: exchanging columns mends nothing.
+        # Of numbered rows the longer side has every number of the other: exchanging columns mends
+        # nothing.
         ([("4", "4"), ("1", "1")], {"1", "2", "3"}, {"1", "2", "3", "4"}),
         ([("4", "4"), ("1", "1")], {"1", "2", "3", "4"}, {"1", "2", "3"}),
         ([("4", "4")], {"1", "2"}, {"3", "4"}),

@@ -1,4 +1,5 @@
-"""Against LASER's BUCC protocol: equal on candidates without ties and duplicates, better in the documented cases."""
+"""Against LASER's BUCC protocol: equal on candidates without ties and duplicates, better in the
+documented cases."""
 
 import pytest
 from hypothesis import assume, given
@@ -8,7 +9,8 @@ from mining.evaluation import best_threshold
 
 
 def laser_optimise(scores: dict[tuple[str, str], float], gold: set[tuple[str, str]]) -> tuple[float, float]:
-    """The protocol's search: threshold and F1 by walking down the ranked pairs; raises IndexError as it does."""
+    """The protocol's search: threshold and F1 by walking down the ranked pairs; raises IndexError
+    as it does."""
     ranked = sorted(scores.items(), key=lambda item: -item[1])
     threshold = best_f1 = 0.0
     correct = 0
@@ -55,7 +57,8 @@ def test_equal_without_ties_and_duplicates(case: tuple[dict[tuple[str, str], flo
     assert our_f1 == pytest.approx(f1)
     assert our_threshold is not None
     assert laser_extract(scores, gold, our_threshold) == pytest.approx(laser_extract(scores, gold, threshold))
-    # Ranks of equal F1 differ in the last bit of the protocol's formula; where one rank is best, it is the same.
+    # Ranks of equal F1 differ in the last bit of the protocol's formula; where one rank is best, it
+    # is the same.
     if best_is_unique(scores, gold):
         assert our_threshold == pytest.approx(threshold, abs=1e-7)
 

@@ -53,7 +53,8 @@ def test_same_pairs_as_mine(bag, made_up):
 
 def test_gold_ids_of_dropped_rows_count(bag, made_up):
     source, target, gold = made_up
-    # s-copy and t-copy stand for s20 and t21, which come first; the blank and the empty row can never be found.
+    # s-copy and t-copy stand for s20 and t21, which come first; the blank and the empty row can
+    # never be found.
     source = {**source, "s-copy": f" {source['s20']}", "s-blank": " "}
     target = {**target, "t-copy": target["t21"], "t-blank": ""}
     changed = [("s-copy", "t20", "even"), ("s21", "t-copy", "odd"), *gold[2:], ("s-blank", "t-blank", "odd")]

@@ -18,7 +18,8 @@ def lines(path, rows):
 
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
-    """Two mining tasks, three Tatoeba sets and three data sets of STS; the folder of a model of de and en."""
+    """Two mining tasks, three Tatoeba sets and three data sets of STS; the folder of a model of de
+    and en."""
     pairs = [(a, b) for a in WORDS for b in WORDS if a < b]
     for language in ("de", "fr"):
         stem = f"{language}-en.training"

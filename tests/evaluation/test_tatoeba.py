@@ -34,7 +34,8 @@ def reference(encoder, source, target):
     return Direction(errors, equal, tied)
 
 
-# Few directions, so that cosines tie; some texts cannot be encoded; some are equal but for white space.
+# Few directions, so that cosines tie; some texts cannot be encoded; some are equal but for white
+# space.
 VECTORS = st.lists(st.integers(-2, 2), min_size=2, max_size=2)
 TEXTS = st.sampled_from(["a", "b", "b ", "c", "c", "d", "e", "lost"])
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mining.config import MineConfig
-from mining.settings import override, validate
+from mining.config.base import override, validate
+from mining.config.mine import MineConfig
 from pipelines.mine import MineResult, run_mine
 from tests.conftest import Task
 

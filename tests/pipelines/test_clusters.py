@@ -34,7 +34,7 @@ def test_shards_workers_and_threads_never_show(clustered, run, finished, changes
 
 
 def test_blocks_of_vectors_never_show(clustered, run, monkeypatch):
-    monkeypatch.setattr("pipelines.stages.assign._BLOCK", 7)
+    monkeypatch.setattr("pipelines.transforms.assign._BLOCK", 7)
     assert contents(run("blocks", **SETTINGS, shard__rows=100).folder) == contents(clustered.folder)
 
 
@@ -80,7 +80,7 @@ def test_killed_run_goes_on_and_ends_with_the_same_bytes(markers, run, task, tin
     flags = ["--columns", "id,text", "--shard-rows", "40", "--threads", "1", "--quiet", "--gold", task.gold]
     flags += ["--method", "clusters", "--clusters", "24", "--nearest", "3"]
     sides = ["--source", task.source, "--target", task.target, "--model", tiny_model, "--output", folder]
-    kill_when([sys.executable, "-m", "mining.cli", "mine", *map(str, [*flags, *sides])], folder, markers)
+    kill_when([sys.executable, "-m", "pipelines.cli", "mine", *map(str, [*flags, *sides])], folder, markers)
     result = run_mine(config(task, tiny_model, folder, shard__rows=40, **plain), quiet=True)
     assert contents(folder) == contents(undisturbed.folder)
     assert done(result)["clusters"][0] == 0

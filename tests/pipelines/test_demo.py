@@ -1,4 +1,5 @@
-"""The demo's data: hidden sentences have one translation, alignment is not given away; and the whole demo, small."""
+"""The demo's data: hidden sentences have one translation, alignment is not given away; and the
+whole demo, small."""
 
 from __future__ import annotations
 

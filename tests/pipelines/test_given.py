@@ -1,4 +1,5 @@
-"""Inputs, gold and model that change while a run goes on, what is said of it, and what becomes of earlier results."""
+"""Inputs, gold and model that change while a run goes on, what is said of it, and what becomes of
+earlier results."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from mining.config import MineConfig
+from mining.config.base import read_yaml
+from mining.config.mine import MineConfig
 from mining.corpus import file_hash
 from mining.encoder import load_encoder, save_model
 from mining.encoder.networks import AverageNetwork
 from mining.errors import BitextError, RunError, UsageError
-from mining.settings import read_yaml
 from pipelines.artefacts import Marker
 from pipelines.engine import Engine
 from pipelines.given import Given, GivenFile, GivenModel
@@ -71,7 +72,7 @@ def replace_model(folder: Path, factor: float = -1.0) -> None:
     """Save another model in its place."""
     encoder = load_encoder(folder)
     table = encoder.network.tables["pieces"].flip(1).contiguous() * factor
-    save_model(folder, AverageNetwork({"pieces": table}), encoder.units, languages=["a", "b"])
+    save_model(folder, AverageNetwork({"pieces": table}), encoder.tokenizers, languages=["a", "b"])
 
 
 def manifest(folder: Path) -> dict[str, Any]:
@@ -297,7 +298,8 @@ def test_stages_of_another_search_method_are_swept_when_the_run_has_ended(
         *("read", "dedup", "shard", "encode", "search", "merge", "score", "match", "emit", "output", "metrics", "lists")
     }
     lists = {path.name for path in (work / "lists").iterdir()}
-    # Chunks, keys of texts and ids, duplicates, validity, shards, means, runs and partial lists of both sides.
+    # Chunks, keys of texts and ids, duplicates, validity, shards, means, runs and partial lists of
+    # both sides.
     assert len(lists) == 2 * 9
     again = run_mine(config(own, model, tmp_path / "run", with_gold=False), quiet=True)
     assert redone(again) == set()

@@ -1,6 +1,8 @@
-"""What the key of each stage's steps depends on: settings, the hashes and facts of what it reads, versions.
+"""What the key of each stage's steps depends on: settings, the hashes and facts of what it reads,
+versions.
 
-The engine is made up: it does nothing and tells the same of every step, so only what a stage itself depends on shows.
+The engine is made up: it does nothing and tells the same of every step, so only what a stage itself
+depends on shows.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from mining.config import MineConfig
+from mining.config.base import override, validate
+from mining.config.mine import MineConfig
 from mining.search.cluster_search import Division
-from mining.settings import override, validate
 from pipelines import versions
 from pipelines.artefacts import Marker, Step, read_failure
 from pipelines.given import Given
@@ -133,7 +135,8 @@ def keys(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 
 def changed(before: Keys, after: Keys) -> set[str]:
-    """Stages of which some step has another key, or which are there in one run only; of methods that are in both."""
+    """Stages of which some step has another key, or which are there in one run only; of methods
+    that are in both."""
     methods = {method for method, _ in before} & {method for method, _ in after}
     places = [place for place in before | after if place[0] in methods]
     return {place[1] for place in places if before.get(place) != after.get(place)}
@@ -159,8 +162,8 @@ READ_RULES: dict[str, tuple[Any, set[str]]] = {
     "max_chars": (50, {"read"}),
     "text": ("id", {"read"}),
 }
-#: For every setting another value than in `settings`, and the stages whose steps depend on it. What only says where or
-#: by what something is done, and cannot change the result, changes no key.
+#: For every setting another value than in `settings`, and the stages whose steps depend on it. What
+#: only says where or by what something is done, and cannot change the result, changes no key.
 SETTINGS: dict[str, tuple[Any, set[str]]] = {
     **{f"source.{name}": entry for name, entry in READ_RULES.items()},
     **{f"target.{name}": entry for name, entry in READ_RULES.items()},
@@ -213,7 +216,9 @@ def copies(task: Task, tiny_model: Path, tmp_path: Path) -> Path:
     shutil.copy(task.source, folder / "other-name.tsv")
     (folder / "other-gold.tsv").write_text("s-0131\tt-0001\n", encoding="utf-8")
     encoder = load_encoder(tiny_model)
-    save_model(folder / "other-model", AverageNetwork({"pieces": encoder.network.tables["pieces"] * 2}), encoder.units)
+    save_model(
+        folder / "other-model", AverageNetwork({"pieces": encoder.network.tables["pieces"] * 2}), encoder.tokenizers
+    )
     return tmp_path
 
 

@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from mining import load_encoder, mine
-from mining.cli.summary import show_report
-from mining.config import MineConfig
+from mining.config.base import read_yaml, validate
+from mining.config.mine import MineConfig
 from mining.pairs import DROPPED_SCHEMA, PAIRS_SCHEMA, read_pairs_file
-from mining.settings import read_yaml, validate
 from mining.text_arrays import table_parts
+from pipelines.cli.summary import show_report
 from tests.pipelines.conftest import contents
 
 
@@ -63,12 +63,13 @@ def test_shards_workers_threads_backends_and_tiles_never_show(finished, run, cha
 def test_a_full_array_of_strings_never_shows(finished, run, monkeypatch):
     parts = []
     monkeypatch.setattr("mining.text_arrays.LARGEST", 500)
-    monkeypatch.setattr("pipelines.stages.emit._BLOCK_BYTES", 1000)
+    monkeypatch.setattr("pipelines.transforms.emit._BLOCK_BYTES", 1000)
     monkeypatch.setattr("mining.emit.table_parts", lambda table: parts.append(table_parts(table)) or parts[-1])
     assert contents(run().folder) == contents(finished.folder)
     assert max(map(len, parts)) > 1
     assert len(parts) > 3
-    # Blocks of pairs gather the texts of many shards, of which an array by offsets of 32 bits holds 2 GiB.
+    # Blocks of pairs gather the texts of many shards, of which an array by offsets of 32 bits holds
+    # 2 GiB.
     types = [part.schema.field(name).type for block in parts for part in block for name in ("source_id", "target_id")]
     assert set(types) == {pa.large_string()}
 
@@ -76,7 +77,7 @@ def test_a_full_array_of_strings_never_shows(finished, run, monkeypatch):
 def test_buckets_and_blocks_never_show(finished, run, monkeypatch):
     monkeypatch.setattr("pipelines.plan.BUCKET_ROWS", 40)
     for name, size in (("emit._BLOCK", 7), ("emit._CANDIDATES", 20), ("encode._BLOCK", 9)):
-        monkeypatch.setattr(f"pipelines.stages.{name}", size)
+        monkeypatch.setattr(f"pipelines.transforms.{name}", size)
     result = run(shard__rows=60)
     assert contents(result.folder) == contents(finished.folder)
     buckets = next(row["steps"] for row in result.report if row["stage"] == "dedup")

@@ -1,4 +1,5 @@
-"""Which model a run uses, and its options: the shipped one, smaller ones, one with a table for each language."""
+"""Which model a run uses, and its options: the shipped one, smaller ones, one with a table for each
+language."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ import pytest
 import torch
 
 from mining import load_encoder
-from mining.cli.score import score
 from mining.encoder import save_model, shipped
 from mining.encoder.networks import AverageNetwork
 from mining.errors import UsageError
+from pipelines.cli.score import score
 from pipelines.mine import MineResult
 from tests.commands import runner
 from tests.conftest import Task
@@ -23,12 +24,13 @@ from tests.pipelines.conftest import contents
 
 @pytest.fixture(scope="module")
 def apart(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny model as one with a table for each language: the second half points the other way."""
+    """The tiny model as one with a table for each language: the second half points the other
+    way."""
     encoder = load_encoder(tiny_model)
     table = encoder.network.tables["pieces"]
     folder = tmp_path_factory.mktemp("apart") / "model"
     turned = AverageNetwork({"pieces": torch.cat([table, -table])})
-    save_model(folder, turned, encoder.units, languages=["aa", "bb"])
+    save_model(folder, turned, encoder.tokenizers, languages=["aa", "bb"])
     return folder
 
 
@@ -114,7 +116,7 @@ def test_scores_are_of_each_sides_language(apart: Path, tiny_model: Path, tmp_pa
 
 
 def test_pool_of_vectors_must_be_of_the_sides_language(apart: Path, tmp_path: Path) -> None:
-    from mining.cli.encode import encode
+    from pipelines.cli.encode import encode
 
     pool = tmp_path / "pool.txt"
     pool.write_text("bada\nkefe\nlogi\n")

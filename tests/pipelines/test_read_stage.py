@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mining.corpus import CorpusSpec, dedup_key, file_hash, list_inputs, read_rows
 from mining.corpus.keys import id_keys
 from pipelines.artefacts import Outputs, Step
-from pipelines.stages import read
+from pipelines.transforms import read
 
 
 def run(path: Path, folder: Path, rows: int, size: int, **rules: Any) -> tuple[Step, dict[str, Any]]:

@@ -41,7 +41,7 @@ def test_killed_run_goes_on_and_ends_with_the_same_bytes(markers, finished, task
     folder = tmp_path / "run"
     flags = ["--columns", "id,text", "--shard-rows", "40", "--threads", "1", "--quiet", "--gold", task.gold]
     sides = ["--source", task.source, "--target", task.target, "--model", tiny_model, "--output", folder]
-    kill_when([sys.executable, "-m", "mining.cli", "mine", *map(str, [*flags, *sides])], folder, markers)
+    kill_when([sys.executable, "-m", "pipelines.cli", "mine", *map(str, [*flags, *sides])], folder, markers)
     assert not (folder / "manifest.json").exists() or b'"complete": false' in (folder / "manifest.json").read_bytes()
     result = run_mine(config(task, tiny_model, folder, shard__rows=40), quiet=True)
     assert contents(folder) == contents(finished.folder)
@@ -91,7 +91,7 @@ def test_another_model_encodes_again_but_does_not_read_again(run, tiny_model, tm
     encoder = load_encoder(tiny_model)
     other = tmp_path / "other"
     table = encoder.network.tables["pieces"].flip(1).contiguous() * 1.5
-    save_model(other, AverageNetwork({"pieces": table}), encoder.units, languages=["a", "b"])
+    save_model(other, AverageNetwork({"pieces": table}), encoder.tokenizers, languages=["a", "b"])
     run()
     result = run(model=other)
     assert {"read", "dedup", "shard"}.isdisjoint(redone(result))

@@ -10,8 +10,8 @@ import pytest
 
 from pipelines.artefacts import Outputs, Step
 from pipelines.lists import write_list
-from pipelines.stages import score
-from pipelines.stages.search import NEIGHBOUR
+from pipelines.transforms import score
+from pipelines.transforms.search import NEIGHBOUR
 
 
 @pytest.mark.parametrize(("margin", "floored"), [("ratio", 1), ("distance", 0), ("absolute", 0)])

@@ -21,8 +21,8 @@ from mining.threads import PARSING
 from pipelines.lists import FileList
 from pipelines.mine import MineResult, run_mine
 from pipelines.sharded import ShardedArray, ShardFiles, concatenated, open_array
-from pipelines.stages.clusters import open_clusters
-from pipelines.stages.match import _blocks
+from pipelines.transforms.clusters import open_clusters
+from pipelines.transforms.match import _blocks
 from tests.conftest import write_task
 from tests.pipelines.conftest import config, contents
 
@@ -132,7 +132,8 @@ def test_headers_are_parsed_by_one_thread_at_a_time(tmp_path: Path, monkeypatch:
 
 @pytest.fixture
 def few_files() -> Callable[[int], None]:
-    """Lets this process open only so many files more; more than that again when the test has ended."""
+    """Lets this process open only so many files more; more than that again when the test has
+    ended."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def limit(more: int) -> None:

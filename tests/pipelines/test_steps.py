@@ -1,4 +1,5 @@
-"""Steps, their markers and errors, and how the driver takes them, with a stage that the test makes up."""
+"""Steps, their markers and errors, and how the driver takes them, with a stage that the test makes
+up."""
 
 import errno
 import json
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mining.config import RunnerSettings
+from mining.config.mine import RunnerSettings
 from mining.errors import BitextError, InputError, RunError, UsageError
 from pipelines import artefacts, engine, work
 from pipelines.artefacts import Failure, Marker, Outputs, Step, read_failure, read_marker, sweep, verified_marker
@@ -40,7 +41,8 @@ def write(step: Step, outputs: Outputs) -> dict[str, Any]:
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Step, Outputs], Any]], list[str]]:
-    """Give the stage something to do; returns the list of the names of steps that it was called with."""
+    """Give the stage something to do; returns the list of the names of steps that it was called
+    with."""
     calls: list[str] = []
 
     def become(act: Callable[[Step, Outputs], Any]) -> list[str]:
@@ -48,7 +50,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Step, Outputs]
             calls.append(step.name)
             return act(step, outputs)
 
-        module = ModuleType(f"pipelines.stages.{STAGE}")
+        module = ModuleType(f"pipelines.transforms.{STAGE}")
         module.run = run  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
         return calls

@@ -1,5 +1,5 @@
-"""What is certified is right for every proposal that keeps its promises: similarities that err by no more than their
-bound, and nothing left out that exceeds the last of them."""
+"""What is certified is right for every proposal that keeps its promises: similarities that err by
+no more than their bound, and nothing left out that exceeds the last of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def proposal_of(positions: list[int], similarities: list[float], rounding: Round
 
 @pytest.mark.parametrize("rounding", [Rounding(0.1), Rounding(0.0, 0.2), Rounding(0.05, 0.1)])
 def test_the_kth_similarity_may_err_as_well(rounding):
-    """The first seems nearest by nearly the bound, the second is so and seems farther by nearly the bound."""
+    """The first seems nearest by nearly the bound, the second is so and seems farther by nearly the
+    bound."""
     base = at_cosines([0.5, 0.505])
     found, open_rows, excess = certify(QUERY, base, proposal_of([0, 1], [0.59, 0.43], rounding), 1)
     assert found.ids.tolist() == [[1]]
@@ -88,7 +89,8 @@ def test_settled_rows_are_those_of_the_reference(m, k, extra, bound, extreme, se
 
 
 def test_a_second_search_in_small_tiles_raises_floors_to_the_kth(monkeypatch):
-    """After each block of base rows a device is asked only for what exceeds the k-th found so far."""
+    """After each block of base rows a device is asked only for what exceeds the k-th found so
+    far."""
     monkeypatch.setattr("mining.search.certify._DEVICE_TILE", (7, 11))
     base, queries = unit_rows(90, 8, 1, 30), unit_rows(20, 8, 2)
     for k in (1, 2, 4):

@@ -35,8 +35,8 @@ from tests.search.test_exact import same, unit_rows
 
 
 def reference_join(source: Members, target: Members, k: int) -> tuple[Neighbours, Neighbours]:
-    """Row by row: of all rows of the other side that share a cluster, the k + EXTRA best by quantised similarity, and
-    of those not far below the k-th, the k nearest."""
+    """Row by row: of all rows of the other side that share a cluster, the k + EXTRA best by
+    quantised similarity, and of those not far below the k-th, the k nearest."""
     found = []
     for queries, base in ((source, target), (target, source)):
         near = quantise(queries.vectors).astype(np.int64) @ quantise(base.vectors).astype(np.int64).T

@@ -1,4 +1,5 @@
-"""The pass over tiles for GPUs, on the CPU: several devices, memory that runs out, half precision."""
+"""The pass over tiles for GPUs, on the CPU: several devices, memory that runs out, half
+precision."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.search.test_exact import same, unit_rows
 
 
 def small_memory(monkeypatch: pytest.MonkeyPatch, largest: int) -> list[int]:
-    """A device on which tiles of more than `largest` entries do not fit; returns the sizes that were tried."""
+    """A device on which tiles of more than `largest` entries do not fit; returns the sizes that
+    were tried."""
     tried: list[int] = []
 
     class Small(device_tiles._Device):

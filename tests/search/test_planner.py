@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from mining.config import SearchSettings
+from mining.config.mine import SearchSettings
 from mining.search.estimates import Constants, Task, cluster_estimate, exact_estimate
 from mining.search.faiss_index import new_index
 from mining.search.index_estimates import Index, index_estimate, usual_indexes

@@ -55,8 +55,9 @@ def test_threads_never_show():
 
 @pytest.mark.parametrize("dim", [1, 12, 100])
 def test_transformed_rows_are_exact_whole_numbers(dim):
-    """Whatever part of a float32 product is added up stays below 2^24, where whole numbers are exact, before and after
-    the centre is subtracted: also for the rows that the transformation stretches most."""
+    """Whatever part of a float32 product is added up stays below 2^24, where whole numbers are
+    exact, before and after the centre is subtracted: also for the rows that the transformation
+    stretches most."""
     sides = tuple(quantise(uneven_rows(400, dim + 1, seed)[:, :dim].copy()) for seed in (3, 4))
     transform, centres = whitening(sides)
     stretched = transform.T / np.linalg.norm(transform, axis=0)[:, None]

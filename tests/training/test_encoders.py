@@ -131,7 +131,7 @@ def test_prepared_and_given_bitexts_make_the_same_model(settings: dict[str, Any]
 def test_prepared_units_that_do_not_fit_the_encoder_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
     prepare(DataConfig.model_validate({"bitext": settings["bitext"], "units": ["trigrams"]}), tmp_path / "pairs")
     config = {"prepared": str(tmp_path / "pairs"), "model": str(tmp_path / "model"), "encoder": "lstm"}
-    with pytest.raises(UsageError, match=r"pairs: kind: lstm works on units: \[pieces\]"):
+    with pytest.raises(UsageError, match=r"pairs: kind: lstm works on tokens: \[pieces\]"):
         train(TrainConfig.model_validate(config))
     config |= {"encoder": "average", "epochs": 1, "dim": 4}
     assert load_encoder(train(TrainConfig.model_validate(config))).dim == 4

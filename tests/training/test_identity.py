@@ -173,7 +173,7 @@ def test_a_training_is_of_the_arrays_and_not_of_what_is_said_of_them(
     before = identity(training)
     spoil(folder / "domain.npy")
     facts = json.loads((folder / "prepared.json").read_text())
-    from mining.training.data.arrays import array_facts
+    from mining.io.arrays import array_facts
 
     facts["arrays"]["domain.npy"] = array_facts(folder / "domain.npy")
     (folder / "prepared.json").write_text(json.dumps(facts))

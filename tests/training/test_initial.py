@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mining.encoder.units.learn import learn_words
+from mining.encoder.tokenizers.learn import learn_words
 from mining.errors import InputError, UsageError
 from mining.training.initial import read_initial
 

@@ -9,7 +9,8 @@ from mining.training.megabatch import MegaBatchSchedule
 
 
 def published_schedule(largest: int, anneal: int, minibatches: int, epochs: int) -> Iterator[list[int]]:
-    """The code published with Wieting et al. 2019, one mini-batch at a time; an empty list ends an epoch."""
+    """The code published with Wieting et al. 2019, one mini-batch at a time; an empty list ends an
+    epoch."""
     current, grow = 1, False
     for _ in range(epochs):
         position = 0

@@ -19,7 +19,8 @@ def related(groups: np.ndarray, i: int, j: int) -> bool:
 
 
 def slow_hardest(units: np.ndarray, groups: np.ndarray, k: int, pool: str) -> list[list[list[int]]]:
-    """One sentence at a time, as in the published code, with the texts of related pairs left out."""
+    """One sentence at a time, as in the published code, with the texts of related pairs left
+    out."""
     n = units.shape[1]
     rows = units.reshape(2 * n, -1)
     chosen = []

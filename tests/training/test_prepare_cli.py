@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mining.cli.prepare import prepare, table
 from mining.errors import UsageError
 from mining.training.data import open_prepared
+from pipelines.cli.prepare import prepare, table
 from tests.commands import runner
 
 run = runner(prepare)
@@ -87,6 +87,6 @@ def test_many_domains_are_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_text("".join(f"abc bad{n}\tcba dab{n}\tdomain{n % 5}\n" for n in range(50)))
     columns = ["--columns", "source,target,domain", "--domain", "domain"]
     run("--bitext", path, *columns, "--vocabulary", 60, "--output", tmp_path / "o")
-    monkeypatch.setattr("mining.cli.prepare.SHOWN_DOMAINS", 3)
+    monkeypatch.setattr("pipelines.cli.prepare.SHOWN_DOMAINS", 3)
     lines = [line.split() for line in table(open_prepared(tmp_path / "o"))]
     assert lines[-2:] == [["2", "more", "20"], ["all", "50"]]

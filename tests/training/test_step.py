@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mining.encoder import Pieces
+from mining.encoder import Tokens
 from mining.encoder.networks import AverageNetwork, Gradients
 from mining.training import TrainConfig
 from mining.training import step as step_module
@@ -51,7 +51,7 @@ class _Recording(Adam):
 )
 def test_gradient_by_the_table_equals_the_numerical_one(changes: dict[str, Any], make: Make) -> None:
     config, pairs, objective = make(dim=4, **changes)
-    table = torch.randn((pairs.units[0].size, 4), generator=torch.Generator().manual_seed(1)).double()
+    table = torch.randn((pairs.tokenizers[0].size, 4), generator=torch.Generator().manual_seed(1)).double()
     network = AverageNetwork({"pieces": table})
     mega = gather(pairs, np.arange(24), network, config, 0, objective)
 
@@ -112,14 +112,14 @@ def test_bilingual_negatives_are_of_the_other_side_and_monolingual_ones_of_eithe
 def test_languages_kept_apart_have_ids_of_their_own(make: Make) -> None:
     mega = gathered(make, shared=False, languages=["aa", "bb"])
     config, pairs, _ = make(shared=False, languages=["aa", "bb"])
-    size = pairs.units[0].size
+    size = pairs.tokenizers[0].size
     split = mega.texts[0].offsets[len(mega)]
     assert (mega.texts[0].ids[:split] < size).all()
     assert (mega.texts[0].ids[split:] >= size).all()
     assert len(start_network(config, pairs).tables["pieces"]) == 2 * size
 
 
-BAGS = Pieces(np.arange(600, dtype=np.int32), np.arange(0, 601, 3))
+BAGS = Tokens(np.arange(600, dtype=np.int32), np.arange(0, 601, 3))
 
 
 def test_dropout_keeps_a_unit_of_every_sentence(settings: dict[str, Any]) -> None:

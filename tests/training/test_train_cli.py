@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from mining.cli.train import describe, train
 from mining.encoder import load_encoder
 from mining.encoder.model_folder import read_config
 from mining.errors import InputError, UsageError
 from mining.training import Progress, TrainConfig
 from mining.training.data import DataConfig, prepare
+from pipelines.cli.train import describe, train
 from tests.commands import runner
 
 run = runner(train)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from mining.config.network import NetworkSettings
 from mining.encoder.networks.average import (
     BIAS,
     PROJECTION,
@@ -16,8 +17,7 @@ from mining.encoder.networks.average import (
 )
 from mining.encoder.networks.base import Gradients, Network
 from mining.encoder.networks.lstm import LstmNetwork, fresh_lstm
-from mining.encoder.networks.settings import NetworkSettings
-from mining.files import quoted
+from mining.io.files import quoted
 
 __all__ = [
     "AverageNetwork",
@@ -58,7 +58,8 @@ def build_network(settings: Mapping[str, Any], tensors: Mapping[str, torch.Tenso
 def fresh_network(settings: NetworkSettings, sizes: Sequence[int], init: float, seed: int) -> Network:
     """An untrained network: the random encoder, or the start of a training.
 
-    `sizes`: rows of the table of each unit, in the order of ``settings.units``; for languages kept apart both halves.
+    `sizes`: rows of the table of each unit, in the order of ``settings.tokens``; for languages kept
+    apart both halves.
     """
     generator = torch.Generator().manual_seed(seed)
     if settings.kind == "lstm":

@@ -1,4 +1,5 @@
-"""Averaging: the mean of the vectors of a sentence's units, and CHARAGRAM, their sum under an activation."""
+"""Averaging: the mean of the vectors of a sentence's units, and CHARAGRAM, their sum under an
+activation."""
 
 from __future__ import annotations
 
@@ -8,18 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from mining.config.network import NetworkSettings
 from mining.encoder.averaging import bag_sums, row_gradient
 from mining.encoder.networks.base import Gradients, Network
-from mining.encoder.networks.settings import NetworkSettings
-from mining.encoder.pieces import Pieces
-from mining.files import short
+from mining.encoder.pieces import Tokens
+from mining.io.files import short
 
 PROJECTION = "projection"
 BIAS = "bias"
 
 
 class _AverageTape(NamedTuple):
-    units: Sequence[Pieces]
+    units: Sequence[Tokens]
     shares: list[torch.Tensor]
     """by unit, (n, 1): one divided by the number of ids"""
     joined: torch.Tensor | None
@@ -27,9 +28,11 @@ class _AverageTape(NamedTuple):
 
 
 class AverageNetwork(Network):
-    """Means of unit vectors, summed or concatenated over the kinds of units, then optionally mapped linearly.
+    """Means of unit vectors, summed or concatenated over the kinds of units, then optionally mapped
+    linearly.
 
-    Wieting et al. 2019, section 2 (SP, WORD, TRIGRAM); the map after averaging is PARAGRAM-PHRASE's.
+    Wieting et al. 2019, section 2 (SP, WORD, TRIGRAM); the map after averaging is
+    PARAGRAM-PHRASE's.
     """
 
     kind = "average"
@@ -37,7 +40,8 @@ class AverageNetwork(Network):
     def __init__(
         self, tables: Mapping[str, torch.Tensor], combine: str = "sum", projection: torch.Tensor | None = None
     ) -> None:
-        """`tables` by kind of unit, (rows, d) float32 in the order of the units; `projection` (dim, width).
+        """`tables` by kind of unit, (rows, d) float32 in the order of the units; `projection` (dim,
+        width).
 
         Raises ValueError when the shapes do not fit each other.
         """
@@ -55,7 +59,7 @@ class AverageNetwork(Network):
             raise ValueError(f"'{PROJECTION}' has shape {tuple(projection.shape)} for vectors of {self._width}")
         self.dim = self._width if projection is None else projection.shape[0]
 
-    def forward(self, units: Sequence[Pieces]) -> tuple[torch.Tensor, _AverageTape]:
+    def forward(self, units: Sequence[Tokens]) -> tuple[torch.Tensor, _AverageTape]:
         """See `Network.forward`."""
         shares = [_shares(pieces, self.device) for pieces in units]
         means = [
@@ -90,8 +94,9 @@ class AverageNetwork(Network):
             rows[name] = row_gradient(pieces, part * share)
         return Gradients(rows, weights)
 
-    def vectors(self, units: Sequence[Pieces]) -> np.ndarray:
-        """See `Network.vectors`. The projection is applied to the tables beforehand: the map is linear."""
+    def vectors(self, units: Sequence[Tokens]) -> np.ndarray:
+        """See `Network.vectors`. The projection is applied to the tables beforehand: the map is
+        linear."""
         with torch.inference_mode():
             return self.projected().forward(units)[0].cpu().numpy()
 
@@ -115,17 +120,19 @@ class AverageNetwork(Network):
 
 
 class _CharagramTape(NamedTuple):
-    pieces: Pieces
+    pieces: Tokens
     states: torch.Tensor
 
 
 class CharagramNetwork(Network):
-    """``activation(bias + sum of the n-gram vectors)``; Wieting et al. 2016 (thesis of 2020, chapter 3)."""
+    """``activation(bias + sum of the n-gram vectors)``; Wieting et al. 2016 (thesis of 2020,
+    chapter 3)."""
 
     kind = "charagram"
 
     def __init__(self, table: torch.Tensor, bias: torch.Tensor, activation: str = "tanh") -> None:
-        """`table` (n-grams, dim) and `bias` (dim,) float32; raises ValueError when they do not fit each other."""
+        """`table` (n-grams, dim) and `bias` (dim,) float32; raises ValueError when they do not fit
+        each other."""
         if bias.shape != table.shape[1:]:
             raise ValueError(f"'{BIAS}' has shape {tuple(bias.shape)} for vectors of {table.shape[1]}")
         self.tables = {"ngrams": table}
@@ -133,7 +140,7 @@ class CharagramNetwork(Network):
         self.activation = activation
         self.dim = table.shape[1]
 
-    def forward(self, units: Sequence[Pieces]) -> tuple[torch.Tensor, _CharagramTape]:
+    def forward(self, units: Sequence[Tokens]) -> tuple[torch.Tensor, _CharagramTape]:
         """See `Network.forward`."""
         table, (pieces,) = self.tables["ngrams"], units
         states = bag_sums(table, *_on(pieces, table)).add_(self.weights[BIAS])
@@ -150,7 +157,7 @@ class CharagramNetwork(Network):
         filled = torch.from_numpy(tape.pieces.lengths > 0).to(gradient.device)
         return Gradients({"ngrams": row_gradient(tape.pieces, gradient)}, {BIAS: gradient[filled].sum(0)})
 
-    def vectors(self, units: Sequence[Pieces]) -> np.ndarray:
+    def vectors(self, units: Sequence[Tokens]) -> np.ndarray:
         """See `Network.vectors`."""
         with torch.inference_mode():
             return self.forward(units)[0].cpu().numpy()
@@ -163,12 +170,12 @@ class CharagramNetwork(Network):
 def fresh_average(settings: NetworkSettings, sizes: Sequence[int], init: float, generator: torch.Generator) -> Network:
     """An untrained averaging or CHARAGRAM network.
 
-    `sizes`: rows of each unit's table. Vectors are uniform in (-init, init); the projection starts as the identity
-    (its leading part where it is not square), the bias as zero.
+    `sizes`: rows of each unit's table. Vectors are uniform in (-init, init); the projection starts
+    as the identity (its leading part where it is not square), the bias as zero.
     """
     tables: dict[str, torch.Tensor] = {
         str(name): uniform((size, settings.dim), init, generator)
-        for name, size in zip(settings.units, sizes, strict=True)
+        for name, size in zip(settings.tokens, sizes, strict=True)
     }
     if settings.kind == "charagram":
         return CharagramNetwork(tables["ngrams"], torch.zeros(settings.dim), settings.activation)
@@ -183,12 +190,12 @@ def uniform(shape: tuple[int, ...], width: float, generator: torch.Generator) ->
     return torch.rand(shape, generator=generator).mul_(2 * width).sub_(width)
 
 
-def _shares(pieces: Pieces, device: torch.device) -> torch.Tensor:
+def _shares(pieces: Tokens, device: torch.device) -> torch.Tensor:
     counts = np.maximum(pieces.lengths, 1).astype(np.float32)
     return torch.from_numpy(np.reciprocal(counts)[:, None]).to(device)
 
 
-def _on(pieces: Pieces, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _on(pieces: Tokens, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return index_tensor(pieces.ids, table), index_tensor(pieces.offsets, table)
 
 

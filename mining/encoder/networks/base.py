@@ -9,14 +9,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from mining.encoder.pieces import Pieces
+from mining.encoder.pieces import Tokens
 
 
 class Gradients(NamedTuple):
     """Gradients of a loss by the parameters of a network."""
 
     rows: dict[str, tuple[torch.Tensor, torch.Tensor]]
-    """by table: the distinct rows touched, (r,) int64 ascending, and the gradient by them, (r, d) float32"""
+    """by table: the distinct rows touched, (r,) int64 ascending, and the gradient by them, (r, d)
+    float32"""
     weights: dict[str, torch.Tensor]
     """by dense parameter, in its shape"""
 
@@ -24,8 +25,9 @@ class Gradients(NamedTuple):
 class Network(ABC):
     """From the units of ``n`` sentences to ``n`` vectors.
 
-    ``tables`` are learnt row by row (a step touches the rows of its sentences only), ``weights`` as a whole; both are
-    changed in place. The gradient is written out or taken from torch: training asks only for `forward` and `backward`.
+    ``tables`` are learnt row by row (a step touches the rows of its sentences only), ``weights`` as
+    a whole; both are changed in place. The gradient is written out or taken from torch: training
+    asks only for `forward` and `backward`.
     """
 
     kind: ClassVar[str]
@@ -35,19 +37,23 @@ class Network(ABC):
     weights: dict[str, torch.Tensor]
 
     @abstractmethod
-    def forward(self, units: Sequence[Pieces]) -> tuple[torch.Tensor, Any]:
-        """Vectors (n, dim) float32 of the sentences, not yet of length one, and what `backward` needs.
+    def forward(self, units: Sequence[Tokens]) -> tuple[torch.Tensor, Any]:
+        """Vectors (n, dim) float32 of the sentences, not yet of length one, and what `backward`
+        needs.
 
-        `units`: the ids of each kind of unit, all of the same ``n`` sentences. A sentence without ids is a zero row.
+        `units`: the ids of each kind of unit, all of the same ``n`` sentences. A sentence without
+        ids is a zero row.
         """
 
     @abstractmethod
     def backward(self, tape: Any, gradient: torch.Tensor) -> Gradients:
-        """Gradients by the parameters from the gradient by the vectors, (n, dim). May overwrite `gradient`."""
+        """Gradients by the parameters from the gradient by the vectors, (n, dim). May overwrite
+        `gradient`."""
 
     @abstractmethod
-    def vectors(self, units: Sequence[Pieces]) -> np.ndarray:
-        """Vectors (n, dim) float32 without gradient; a row's bytes depend neither on the other rows nor on threads."""
+    def vectors(self, units: Sequence[Tokens]) -> np.ndarray:
+        """Vectors (n, dim) float32 without gradient; a row's bytes depend neither on the other rows
+        nor on threads."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """A bidirectional LSTM whose states are the same to the last bit however the sentences are batched.
 
-A matrix product adds up in an order that depends on its shape, so that a sentence alone and the same sentence among
-others differ in the last bits. Here both factors of every product are rounded to a grid so coarse that no sum can lose
-a bit in float64: then the order of additions does not matter, and neither do batch, threads or library. The grid is
-about as fine as float32.
+A matrix product adds up in an order that depends on its shape, so that a sentence alone and the
+same sentence among others differ in the last bits. Here both factors of every product are rounded
+to a grid so coarse that no sum can lose a bit in float64: then the order of additions does not
+matter, and neither do batch, threads or library. The grid is about as fine as float32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from mining.devices import torch_threads
-from mining.encoder.pieces import Pieces
+from mining.encoder.pieces import Tokens
 
 _MANTISSA = 53
 _LANES = 16
@@ -29,7 +29,8 @@ _BLOCK_TEXTS = 1024
 
 
 class _Direction(NamedTuple):
-    """One direction's weights on the grid, transposed; the cell gate doubled, since tanh(x) = 2 sigmoid(2x) - 1."""
+    """One direction's weights on the grid, transposed; the cell gate doubled, since tanh(x) = 2
+    sigmoid(2x) - 1."""
 
     inputs: torch.Tensor
     """(d, 4 h) float64"""
@@ -46,7 +47,8 @@ def grid_bits(length: int) -> int:
 
 
 def on_grid(values: torch.Tensor, length: int, rows: bool = False) -> torch.Tensor:
-    """`values` (n, m) in float64, rounded to `grid_bits(length)` bits of the largest (of each row, with `rows`)."""
+    """`values` (n, m) in float64, rounded to `grid_bits(length)` bits of the largest (of each row,
+    with `rows`)."""
     wide = values.double()
     largest = wide.abs().amax(1, keepdim=True) if rows else wide.abs().max()
     # Division by the mantissa leaves the power of two, exactly.
@@ -56,11 +58,12 @@ def on_grid(values: torch.Tensor, length: int, rows: bool = False) -> torch.Tens
 
 
 def exact_means(
-    table: torch.Tensor, weights: Mapping[str, torch.Tensor], directions: Sequence[str], pieces: Pieces
+    table: torch.Tensor, weights: Mapping[str, torch.Tensor], directions: Sequence[str], pieces: Tokens
 ) -> np.ndarray:
     """Mean states of both directions: (n, 2 h) float32; a sentence without ids is a zero row.
 
-    `weights` has torch's names, ended by each of `directions` (forward, backward). Uses as many threads as torch has.
+    `weights` has torch's names, ended by each of `directions` (forward, backward). Uses as many
+    threads as torch has.
     """
     parts = [_direction(weights, ending, place > 0) for place, ending in enumerate(directions)]
     hidden = parts[0].states.shape[0]
@@ -98,9 +101,10 @@ def _direction(weights: Mapping[str, torch.Tensor], ending: str, reverse: bool) 
 
 
 def _project(
-    table: torch.Tensor, parts: Sequence[_Direction], pieces: Pieces, texts: np.ndarray
+    table: torch.Tensor, parts: Sequence[_Direction], pieces: Tokens, texts: np.ndarray
 ) -> tuple[np.ndarray, list[torch.Tensor]]:
-    """Inputs of the gates, (r, 4 h) for each direction, of the r distinct units of `texts`, and all ids among the r.
+    """Inputs of the gates, (r, 4 h) for each direction, of the r distinct units of `texts`, and all
+    ids among the r.
 
     Ids of other texts come out as they may: they are not looked at.
     """

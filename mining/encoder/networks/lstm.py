@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from mining.config.network import NetworkSettings
 from mining.encoder.networks.average import index_tensor, uniform
 from mining.encoder.networks.base import Gradients, Network
 from mining.encoder.networks.exact_lstm import exact_means
-from mining.encoder.networks.settings import NetworkSettings
-from mining.encoder.pieces import Pieces
+from mining.encoder.pieces import Tokens
 
 DIRECTIONS = ("", "_reverse")
 PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
@@ -53,7 +53,8 @@ class LstmNetwork(Network):
     kind = "lstm"
 
     def __init__(self, unit: str, table: torch.Tensor, weights: Mapping[str, torch.Tensor]) -> None:
-        """`table` (rows, d) of the unit called `unit`; `weights` float32 under the names of `WEIGHTS`.
+        """`table` (rows, d) of the unit called `unit`; `weights` float32 under the names of
+        `WEIGHTS`.
 
         Raises ValueError when the shapes do not fit each other.
         """
@@ -68,7 +69,8 @@ class LstmNetwork(Network):
 
     @classmethod
     def from_tensors(cls, settings: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> LstmNetwork:
-        """The network of saved `tensors`; KeyError for a missing one, ValueError for one that does not fit."""
+        """The network of saved `tensors`; KeyError for a missing one, ValueError for one that does
+        not fit."""
         units = [name for name in tensors if name not in WEIGHTS]
         if len(units) != 1:
             raise ValueError(f"an LSTM has one table, not {len(units)}")
@@ -79,8 +81,9 @@ class LstmNetwork(Network):
         """The only table."""
         return next(iter(self.tables.values()))
 
-    def forward(self, units: Sequence[Pieces]) -> tuple[torch.Tensor, _Tape | None]:
-        """See `Network.forward`. Where torch takes no gradient there is no tape and long batches go block by block."""
+    def forward(self, units: Sequence[Tokens]) -> tuple[torch.Tensor, _Tape | None]:
+        """See `Network.forward`. Where torch takes no gradient there is no tape and long batches go
+        block by block."""
         (pieces,) = units
         with_tape = not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
         order = np.argsort(-pieces.lengths, kind="stable")
@@ -106,7 +109,8 @@ class LstmNetwork(Network):
     def _means(self, packed: _Packed, data: torch.Tensor, weights: list[torch.Tensor]) -> torch.Tensor:
         """Mean states (m, dim) of the packed unit vectors `data` (total, d)."""
         start = data.new_zeros((2, len(packed.order), self.hidden))
-        # Inputs are packed: (data, sizes, states, weights, biases?, layers, dropout, training?, bidirectional?).
+        # Inputs are packed: (data, sizes, states, weights, biases?, layers, dropout, training?,
+        # bidirectional?).
         states, _, _ = torch.lstm(data, packed.sizes, (start, start), weights, True, 1, 0.0, False, True)
         sums = data.new_zeros((len(packed.order), self.dim)).index_add(0, index_tensor(packed.owners, data), states)
         counts = np.bincount(packed.owners).astype(np.float32)[:, None]
@@ -123,8 +127,9 @@ class LstmNetwork(Network):
         rows = dict.fromkeys(self.tables, (tape.rows, by_leaf))
         return Gradients(rows, dict(zip(self.weights, by_weight, strict=True)))
 
-    def vectors(self, units: Sequence[Pieces]) -> np.ndarray:
-        """See `Network.vectors`: in float64 with exact products (`exact_means`), then rounded to float32."""
+    def vectors(self, units: Sequence[Tokens]) -> np.ndarray:
+        """See `Network.vectors`: in float64 with exact products (`exact_means`), then rounded to
+        float32."""
         (pieces,) = units
         return exact_means(self.table, self.weights, DIRECTIONS, pieces)
 
@@ -140,16 +145,18 @@ def _shapes(dim: int, hidden: int) -> dict[str, tuple[int, ...]]:
 
 
 def fresh_lstm(settings: NetworkSettings, sizes: Sequence[int], init: float, generator: torch.Generator) -> LstmNetwork:
-    """An untrained network: vectors uniform in (-init, init), weights in (-1, 1) over the root of the states."""
+    """An untrained network: vectors uniform in (-init, init), weights in (-1, 1) over the root of
+    the states."""
     table = uniform((sizes[0], settings.dim), init, generator)
     width = 1 / math.sqrt(settings.hidden)
     shapes = _shapes(settings.dim, settings.hidden)
     weights = {name: uniform(shape, width, generator) for name, shape in shapes.items()}
-    return LstmNetwork(settings.units[0], table, weights)
+    return LstmNetwork(settings.tokens[0], table, weights)
 
 
-def _pack(pieces: Pieces, order: np.ndarray) -> _Packed:
-    """The sentences `order`, longest first and none empty, one step after another as torch packs them."""
+def _pack(pieces: Tokens, order: np.ndarray) -> _Packed:
+    """The sentences `order`, longest first and none empty, one step after another as torch packs
+    them."""
     lengths = pieces.lengths[order]
     sizes = len(order) - np.searchsorted(lengths[::-1], np.arange(lengths[0]), side="right")
     owners = np.arange(sizes.sum()) - np.repeat(np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes)

@@ -1,13 +1,14 @@
 """Training data: bitexts filtered, split into units and laid out on disk as flat arrays.
 
 >>> from mining.training.data import DataConfig, prepare
->>> config = DataConfig.model_validate({"bitext": {"path": "pairs.tsv.xz", "columns": ["source", "target"]}})
+>>> config = DataConfig.model_validate({"bitext": {"path": "pairs.tsv.xz", "columns": ["source",
+"target"]}})
 >>> pairs = prepare(config, "prepared")  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
-from mining.training.data.config import DataConfig, DomainRule, FilterSettings, PrepareConfig
+from mining.config.data import DataConfig, DomainRule, FilterSettings, PrepareConfig
 from mining.training.data.overlap import Overlap, piece_overlap
 from mining.training.data.prepare import identify, is_prepared, prepare
 from mining.training.data.prepared import Domain, PreparedPairs, open_prepared

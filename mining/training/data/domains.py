@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from mining.config.data import DomainRule
 from mining.corpus import BitextSpec, Row
 from mining.corpus.spec import without_compression
 from mining.errors import UsageError
-from mining.training.data.config import DomainRule
 
 NO_DOMAIN = "none"
 MAX_DOMAINS = 1 << 16
@@ -22,8 +22,9 @@ _NO_RULE = DomainRule(match="*")
 class DomainTable:
     """The domains met so far, numbered in the order of their first row.
 
-    A domain is what the column ``domain`` says (NO_DOMAIN where that is empty), without such a column the file without
-    its extension; where the bitext has languages, they come before it: ``en-de/news``.
+    A domain is what the column ``domain`` says (NO_DOMAIN where that is empty), without such a
+    column the file without its extension; where the bitext has languages, they come before it:
+    ``en-de/news``.
     """
 
     def __init__(self, rules: Sequence[DomainRule]) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mining.config.data import FilterSettings
 from mining.corpus import BAD_ROW, BitextSpec, Row
 from mining.errors import InputError
-from mining.training.data.config import FilterSettings
 from mining.training.data.language import LanguageJudge
 from mining.training.data.measures import equal_sides, length_ratio, token_length, trigram_overlap
 
@@ -52,10 +52,12 @@ REASONS = (
 
 
 class PairFilter:
-    """The filters that look at one pair alone, cheap ones first; the first reason found is the one counted."""
+    """The filters that look at one pair alone, cheap ones first; the first reason found is the one
+    counted."""
 
     def __init__(self, settings: FilterSettings, spec: BitextSpec, encoder: Encoder | None, threads: int = 0) -> None:
-        """`encoder` gives the similarity of pairs without a score; raises UsageError when a library is missing."""
+        """`encoder` gives the similarity of pairs without a score; raises UsageError when a library
+        is missing."""
         self._settings = settings
         self._spec = spec
         self._encoder = encoder
@@ -134,7 +136,8 @@ class PairFilter:
         )
 
     def _cosines(self, rows: list[Row]) -> list[float | None]:
-        """Cosine of the sides; -1 where a side has no vector, rounded so that 1.0 means equal vectors."""
+        """Cosine of the sides; -1 where a side has no vector, rounded so that 1.0 means equal
+        vectors."""
         if self._encoder is None or not rows:
             return [-1.0] * len(rows)
         (source, known), (target, also) = (

@@ -1,8 +1,8 @@
 r"""Pairs of ids as P-SP keeps them: HDF5, and a vocabulary file of lines ``piece\tid`` beside it.
 
-One dataset ``data`` of shape (N, 2), each cell the int32 ids of one side. Rows are read and written by the thousand.
-Format: the code published with Wieting et al. 2022. Needs h5py, which is no base requirement.
-"""
+One dataset ``data`` of shape (N, 2), each cell the int32 ids of one side. Rows are read and written
+by the thousand. Format: the code published with Wieting et al. 2022. Needs h5py, which is no base
+requirement."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from mining.corpus.lines import FaultyLine, numbered_lines
-from mining.encoder.pieces import Pieces
-from mining.encoder.units.released import UNKNOWN
+from mining.encoder.pieces import Tokens
+from mining.encoder.tokenizers.psp import UNKNOWN
 from mining.errors import InputError, RunError, UsageError
-from mining.files import listed, quoted, short
-from mining.writing import replacing
+from mining.io.atomic import replacing
+from mining.io.files import listed, quoted, short
 
 DATASET = "data"
 BLOCK_ROWS = 8192
@@ -34,7 +34,7 @@ _LARGEST_CHUNK = 1 << 28
 _UNWRITTEN = 1 << 28
 """Bytes of cells that may never have been written: eight million empty rows."""
 
-Block = tuple[Pieces, Pieces]
+Block = tuple[Tokens, Tokens]
 """The ids of both sides of some rows."""
 
 
@@ -47,7 +47,8 @@ def pairs_in(path: Path) -> int:
 def read_hdf5(path: Path, block_rows: int = BLOCK_ROWS) -> Iterator[Block]:
     """The rows in blocks, in their order, empty sides and all.
 
-    Raises UsageError when the file is missing or not in this layout, InputError when a row cannot be read.
+    Raises UsageError when the file is missing or not in this layout, InputError when a row cannot
+    be read.
     """
     with _opened(path) as file:
         data = _dataset(file, path)
@@ -91,7 +92,8 @@ def write_hdf5(path: Path, rows: int, blocks: Iterable[Block]) -> None:
 def read_vocabulary(path: Path) -> list[str]:
     """The pieces by id; the last is `UNKNOWN`, which the published code adds after reading.
 
-    Raises UsageError when the file is missing, InputError, with file and line, unless each id from 0 stands once.
+    Raises UsageError when the file is missing, InputError, with file and line, unless each id from
+    0 stands once.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such vocabulary file; name it with --vocabulary")
@@ -116,7 +118,8 @@ def read_vocabulary(path: Path) -> list[str]:
 
 
 def write_vocabulary(path: Path, pieces: Sequence[str]) -> None:
-    """Write `pieces` with their places as ids; raises UsageError for a piece with a line feed in it."""
+    """Write `pieces` with their places as ids; raises UsageError for a piece with a line feed in
+    it."""
     faulty = next((piece for piece in pieces if "\n" in piece or piece.endswith("\r")), None)
     if faulty is not None:
         raise UsageError(f"the piece {faulty!r} has a line feed: a vocabulary file cannot hold it")
@@ -125,12 +128,12 @@ def write_vocabulary(path: Path, pieces: Sequence[str]) -> None:
         Path(temporary).write_bytes(lines.encode("utf-8"))
 
 
-def interleave(source: Pieces, target: Pieces) -> Pieces:
+def interleave(source: Tokens, target: Tokens) -> Tokens:
     """The texts of both sides in turn: source 0, target 0, source 1, ..."""
     count = len(source.offsets) - 1
     ids = np.concatenate((source.ids, target.ids))
     offsets = np.concatenate((source.offsets, np.asarray(target.offsets[1:]) + source.offsets[-1]))
-    return Pieces(ids, offsets).take(np.arange(2 * count).reshape(2, count).T.reshape(-1))
+    return Tokens(ids, offsets).take(np.arange(2 * count).reshape(2, count).T.reshape(-1))
 
 
 class FirstSeen:
@@ -154,12 +157,12 @@ class FirstSeen:
         return known[np.argsort(self.numbers[known])]
 
 
-def _flat(cells: np.ndarray) -> Pieces:
+def _flat(cells: np.ndarray) -> Tokens:
     """One column of cells, each an array of ids."""
     lengths = np.fromiter(map(len, cells), np.int64, len(cells))
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
     ids = np.concatenate(cells) if len(cells) else np.zeros(0)
-    return Pieces(ids.astype(np.int32, copy=False), offsets)
+    return Tokens(ids.astype(np.int32, copy=False), offsets)
 
 
 def _holds_ids(kind: np.dtype) -> bool:

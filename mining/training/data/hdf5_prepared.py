@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sentencepiece
 
-from mining.encoder.pieces import PIECES_FILE, WORD_BOUNDARY, Pieces
-from mining.encoder.units.base import read_type_lines
-from mining.encoder.units.released import UNKNOWN, VOCABULARY_FILE, ReleasedUnit, vocabulary_bytes
+from mining.encoder.pieces import PIECES_FILE, WORD_BOUNDARY, Tokens
+from mining.encoder.tokenizers.base import read_type_lines
+from mining.encoder.tokenizers.psp import UNKNOWN, VOCABULARY_FILE, PspTokenizer, vocabulary_bytes
 from mining.errors import InputError, UsageError
-from mining.training.data.arrays import GrowingArray, array_facts, write_array
+from mining.io.arrays import GrowingArray, array_facts, write_array
+from mining.io.atomic import replace_file
 from mining.training.data.filters import NO_UNITS
 from mining.training.data.hdf5 import (
     BLOCK_ROWS,
@@ -44,10 +45,9 @@ from mining.training.data.prepared import (
     open_prepared,
 )
 from mining.training.data.vocabularies import PREPARED_FILE, save_unit
-from mining.writing import replace_file
 
 if TYPE_CHECKING:
-    from mining.encoder.units import Unit
+    from mining.encoder.tokenizers import Tokenizer
 
 Advance = Callable[[int], None]
 
@@ -68,12 +68,12 @@ def prepare_hdf5(
 ) -> PreparedPairs:
     """The pairs of an HDF5 file as a prepared folder, ready for training; `folder` is new or empty.
 
-    `vocabulary` (by default the file beside `path`) names the pieces, `pieces` is the sentencepiece model that made
-    them, which texts to be encoded go through, in lower case if `lowercase`. Rows with an empty side are left out and
-    counted. `advance` is told the rows of each block.
+    `vocabulary` (by default the file beside `path`) names the pieces, `pieces` is the sentencepiece
+    model that made them, which texts to be encoded go through, in lower case if `lowercase`. Rows
+    with an empty side are left out and counted. `advance` is told the rows of each block.
 
-    Raises UsageError when a file is missing or does not fit, InputError for a row with an id beyond the vocabulary and
-    when no row can be used.
+    Raises UsageError when a file is missing or does not fit, InputError for a row with an id beyond
+    the vocabulary and when no row can be used.
     """
     names = read_vocabulary(vocabulary or path.with_suffix(VOCABULARY_SUFFIX))
     unit = _unit(names, pieces, lowercase)
@@ -91,15 +91,17 @@ def prepare_hdf5(
 
 
 def write_prepared_hdf5(folder: Path, path: Path, advance: Advance = silent) -> Path:
-    """Write the prepared pairs of `folder` as an HDF5 file at `path`; returns the vocabulary file beside it.
+    """Write the prepared pairs of `folder` as an HDF5 file at `path`; returns the vocabulary file
+    beside it.
 
-    Ids are numbered anew in the order in which they are first seen over both sides, the unknown unit is one more than
-    the last. Raises UsageError when the pairs are of several units, which this layout cannot hold.
+    Ids are numbered anew in the order in which they are first seen over both sides, the unknown
+    unit is one more than the last. Raises UsageError when the pairs are of several units, which
+    this layout cannot hold.
     """
     pairs = open_prepared(folder)
-    if len(pairs.units) != 1:
+    if len(pairs.tokenizers) != 1:
         raise UsageError(f"{folder}: has the units {', '.join(pairs.kinds)}; HDF5 holds one kind: prepare it anew")
-    unit = pairs.units[0]
+    unit = pairs.tokenizers[0]
     names = unit_names(unit)
     numbering = FirstSeen(len(names))
     for source, target in _blocks(pairs):
@@ -119,9 +121,9 @@ def write_prepared_hdf5(folder: Path, path: Path, advance: Advance = silent) -> 
     return beside
 
 
-def unit_names(unit: Unit) -> list[str]:
+def unit_names(unit: Tokenizer) -> list[str]:
     """The text of each unit by its id."""
-    if isinstance(unit, ReleasedUnit):
+    if isinstance(unit, PspTokenizer):
         return unit.names()
     files = unit.files()
     if PIECES_FILE in files:
@@ -132,14 +134,14 @@ def unit_names(unit: Unit) -> list[str]:
     return [UNKNOWN, *read_type_lines(data, name)]
 
 
-def _unit(names: Sequence[str], pieces: bytes | None, lowercase: bool) -> ReleasedUnit:
+def _unit(names: Sequence[str], pieces: bytes | None, lowercase: bool) -> PspTokenizer:
     if pieces is None and any(name.startswith(WORD_BOUNDARY) for name in names):
         raise UsageError(
             "the vocabulary is of pieces: name the sentencepiece model that made them with --sentencepiece"
         )
     files = {VOCABULARY_FILE: vocabulary_bytes(names)} | ({PIECES_FILE: pieces} if pieces is not None else {})
     try:
-        return ReleasedUnit(files, {"lookup": "pieces", "lowercase": lowercase})
+        return PspTokenizer(files, {"lookup": "pieces", "lowercase": lowercase})
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -161,14 +163,14 @@ def _blocks(pairs: PreparedPairs) -> Iterator[Block]:
         yield pairs.source[0].take(rows), pairs.target[0].take(rows)
 
 
-def _renumbered(pieces: Pieces, numbers: np.ndarray) -> Pieces:
-    return Pieces(numbers[pieces.ids].astype(np.int32), pieces.offsets)
+def _renumbered(pieces: Tokens, numbers: np.ndarray) -> Tokens:
+    return Tokens(numbers[pieces.ids].astype(np.int32), pieces.offsets)
 
 
 class _PairWriter:
     """The arrays of a prepared folder, block by block; the description comes last."""
 
-    def __init__(self, folder: Path, unit: ReleasedUnit) -> None:
+    def __init__(self, folder: Path, unit: PspTokenizer) -> None:
         self._folder, self._unit = folder, unit
         self._stack = ExitStack()
         self._keys: list[np.ndarray] = []
@@ -198,7 +200,7 @@ class _PairWriter:
             for name in self._names:
                 (self._folder / name).unlink()
 
-    def append(self, source: Pieces, target: Pieces) -> None:
+    def append(self, source: Tokens, target: Tokens) -> None:
         """Add the rows that have ids on both sides."""
         self.rows += len(source.offsets) - 1
         rows = np.flatnonzero((source.lengths > 0) & (target.lengths > 0))
@@ -243,7 +245,7 @@ class _PairWriter:
         replace_file(self._folder / PREPARED_FILE, text.encode("utf-8", "replace"))
 
 
-def _text_keys(pieces: Pieces) -> np.ndarray:
+def _text_keys(pieces: Tokens) -> np.ndarray:
     """(n,) uint64: a digest of the ids of each text."""
     data = np.ascontiguousarray(pieces.ids, dtype=np.int32).tobytes()
     bounds = (np.asarray(pieces.offsets) * pieces.ids.itemsize).tolist()

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mining.encoder.pieces import Pieces
-from mining.training.data.arrays import GrowingArray, write_array
-from mining.training.data.config import DataConfig
+from mining.config.data import DataConfig
+from mining.encoder.pieces import Tokens
+from mining.io.arrays import GrowingArray, write_array
 from mining.training.data.filters import NO_UNITS, TOO_FEW_PIECES
 from mining.training.data.prepared import DOMAIN, GROUPS, IDS, OFFSETS, SIDES, array_name
 from mining.training.data.reading import Report, Spool
 
 if TYPE_CHECKING:
-    from mining.encoder.units import Unit
+    from mining.encoder.tokenizers import Tokenizer
 
 _CUT_KINDS = ("pieces", "words")
-"""Units of which a sentence has at most ``max_pieces``; n-grams are several times as many as words."""
+"""Units of which a sentence has at most ``max_pieces``; n-grams are several times as many as
+words."""
 
 
 class Written(NamedTuple):
@@ -37,12 +38,13 @@ def write_ids(
     config: DataConfig,
     spool: Spool,
     keep: np.ndarray,
-    units: Sequence[Unit],
+    units: Sequence[Tokenizer],
     folder: Path,
     report: Report,
     threads: int,
 ) -> tuple[Written, list[Counter[str]]]:
-    """Write the arrays of the pairs of `keep`, (n,) bool; returns what stayed, and for each domain what was dropped."""
+    """Write the arrays of the pairs of `keep`, (n,) bool; returns what stayed, and for each domain
+    what was dropped."""
     rows = np.flatnonzero(keep)
     kept = np.zeros(len(spool), bool)
     dropped: list[Counter[str]] = [Counter() for _ in spool.domains]
@@ -85,27 +87,28 @@ class _Sink:
         self._offsets.append(np.zeros(1, np.int64))
         self._end = 0
 
-    def append(self, pieces: Pieces) -> None:
+    def append(self, pieces: Tokens) -> None:
         self._ids.append(pieces.ids)
         self._offsets.append(pieces.offsets[1:] + self._end)
         self._end += len(pieces.ids)
 
 
-def _both_sides(unit: Unit, texts: tuple[list[str], list[str]], threads: int) -> tuple[Pieces, Pieces]:
+def _both_sides(unit: Tokenizer, texts: tuple[list[str], list[str]], threads: int) -> tuple[Tokens, Tokens]:
     """The ids of both sides, made in one call, which the threads share better."""
     source, target = texts
     both = unit([*source, *target], threads)
     cut = int(both.offsets[len(source)])
     return (
-        Pieces(both.ids[:cut], both.offsets[: len(source) + 1]),
-        Pieces(both.ids[cut:], both.offsets[len(source) :] - cut),
+        Tokens(both.ids[:cut], both.offsets[: len(source) + 1]),
+        Tokens(both.ids[cut:], both.offsets[len(source) :] - cut),
     )
 
 
 def _fitting(
-    config: DataConfig, sides: list[tuple[Pieces, Pieces]], domain: np.ndarray, dropped: list[Counter[str]]
+    config: DataConfig, sides: list[tuple[Tokens, Tokens]], domain: np.ndarray, dropped: list[Counter[str]]
 ) -> np.ndarray:
-    """The places of the pairs that have ids in every unit, and enough in the first; the others are counted."""
+    """The places of the pairs that have ids in every unit, and enough in the first; the others are
+    counted."""
     shortest = np.minimum.reduce([pieces.lengths for pair in sides for pieces in pair])
     first = np.minimum(*(pieces.lengths for pieces in sides[0]))
     for reason, out in ((NO_UNITS, shortest == 0), (TOO_FEW_PIECES, (shortest > 0) & (first < config.min_pieces))):

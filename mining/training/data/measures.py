@@ -1,4 +1,5 @@
-"""What the filters measure on texts: length in tokens, equality of sides, overlap of trigrams, the key of a text."""
+"""What the filters measure on texts: length in tokens, equality of sides, overlap of trigrams, the
+key of a text."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _FIRST_CONTENT = re.compile(r"[^\W_]")
 def token_length(text: str) -> int:
     """Number of tokens: words between white space.
 
-    A word with characters of a script written without spaces (Han, kana, Thai, Lao, Khmer, Burmese) counts half a token
-    for each of them, rounded up.
+    A word with characters of a script written without spaces (Han, kana, Thai, Lao, Khmer, Burmese)
+    counts half a token for each of them, rounded up.
     """
     words = text.split()
     if text.isascii() or not _UNSPACED.search(text):
@@ -44,7 +45,8 @@ def folded(text: str) -> str:
 
 
 def equal_sides(source: str, target: str) -> bool:
-    """Whether two texts have the same ``folded`` form (two texts without letters and digits are equal)."""
+    """Whether two texts have the same ``folded`` form (two texts without letters and digits are
+    equal)."""
     first, second = _first_content(source), _first_content(target)
     if first and second and first != second:
         return False
@@ -52,10 +54,11 @@ def equal_sides(source: str, target: str) -> bool:
 
 
 def _first_content(text: str) -> str:
-    """The first character of ``folded``, or an empty string where that takes more than a look at the beginning.
+    """The first character of ``folded``, or an empty string where that takes more than a look at
+    the beginning.
 
-    Most pairs already differ in it. Normalising may turn symbols before it into letters, or join it with an accent
-    after it: then nothing is said.
+    Most pairs already differ in it. Normalising may turn symbols before it into letters, or join it
+    with an accent after it: then nothing is said.
     """
     found = _FIRST_CONTENT.search(text)
     if found is None or not text[: found.start()].isascii():
@@ -68,10 +71,11 @@ def _first_content(text: str) -> str:
 
 
 def trigram_overlap(source: str, target: str) -> float:
-    """Word trigrams in common, over the trigrams of the side that has fewer; 0 where a side has none.
+    """Word trigrams in common, over the trigrams of the side that has fewer; 0 where a side has
+    none.
 
-    Words are those between white space, without their case; each character of a script written without spaces is a
-    word. Wieting and Gimpel 2018, section 6.1 (thesis, section 4).
+    Words are those between white space, without their case; each character of a script written
+    without spaces is a word. Wieting and Gimpel 2018, section 6.1 (thesis, section 4).
     """
     first, second = _trigrams(source), _trigrams(target)
     fewer = min(first.total(), second.total())
@@ -84,5 +88,6 @@ def _trigrams(text: str) -> Counter[tuple[str, str, str]]:
 
 
 def text_key(text: str) -> int:
-    """A 64-bit number, equal for texts that are equal but for case, NFKC and white space (``dedup_key``)."""
+    """A 64-bit number, equal for texts that are equal but for case, NFKC and white space
+    (``dedup_key``)."""
     return int.from_bytes(dedup_key(text.casefold())[:8], "little")

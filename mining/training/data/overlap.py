@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mining.encoder.pieces import Pieces
+from mining.encoder.pieces import Tokens
 from mining.training.data.prepared import PreparedPairs
 
 _BLOCK_PAIRS = 1 << 16
@@ -16,10 +16,11 @@ _BLOCK_PAIRS = 1 << 16
 class Overlap:
     """The units of one kind in the bitexts of one language pair.
 
-    ``source_share`` is the share of the types of the source side that also occur on the target side: what Wieting et
-    al. 2019, section 4.2, call SP overlap when the source is English (there with a segmentation learnt for each
-    language by itself, here with the shared one). ``source_tokens_shared`` is the share of the tokens of the source
-    side that are of such a type; the same for the target.
+    ``source_share`` is the share of the types of the source side that also occur on the target
+    side: what Wieting et al. 2019, section 4.2, call SP overlap when the source is English (there
+    with a segmentation learnt for each language by itself, here with the shared one).
+    ``source_tokens_shared`` is the share of the tokens of the source side that are of such a type;
+    the same for the target.
     """
 
     languages: str
@@ -35,7 +36,8 @@ class Overlap:
 
 
 def piece_overlap(prepared: PreparedPairs) -> list[Overlap]:
-    """The overlap of the two sides for each language pair (``all`` where no languages were given) and unit."""
+    """The overlap of the two sides for each language pair (``all`` where no languages were given)
+    and unit."""
     names = ["-".join(domain.languages) if domain.languages else "all" for domain in prepared.domains]
     pairs_of = dict.fromkeys(names, 0)
     for name, domain in zip(names, prepared.domains, strict=True):
@@ -44,13 +46,15 @@ def piece_overlap(prepared: PreparedPairs) -> list[Overlap]:
     place = np.array([languages.index(name) if pairs_of[name] else 0 for name in names])
     return [
         _overlap(name, kind, pairs_of[name], source[number], target[number])
-        for kind, unit, *sides in zip(prepared.kinds, prepared.units, prepared.source, prepared.target, strict=True)
+        for kind, unit, *sides in zip(
+            prepared.kinds, prepared.tokenizers, prepared.source, prepared.target, strict=True
+        )
         for source, target in [[_counts(side, place, prepared.domain, len(languages), unit.size) for side in sides]]
         for number, name in enumerate(languages)
     ]
 
 
-def _counts(pieces: Pieces, place: np.ndarray, domain: np.ndarray, languages: int, size: int) -> np.ndarray:
+def _counts(pieces: Tokens, place: np.ndarray, domain: np.ndarray, languages: int, size: int) -> np.ndarray:
     """(languages, size) int64: how often each unit occurs in the texts of each language pair."""
     counts = np.zeros(languages * size, np.int64)
     for start in range(0, len(domain), _BLOCK_PAIRS):

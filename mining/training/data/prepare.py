@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mining.config.data import DataConfig
 from mining.corpus import InputFile, file_hash, list_inputs
 from mining.errors import InputError, UsageError
-from mining.files import locked
-from mining.training.data.arrays import array_facts
-from mining.training.data.config import DataConfig
+from mining.io.arrays import array_facts
+from mining.io.atomic import replace_file
+from mining.io.files import locked
 from mining.training.data.filters import REASONS
 from mining.training.data.ids import write_ids, write_labels
 from mining.training.data.prepared import FORMAT_VERSION, PreparedPairs, open_prepared, read_facts
@@ -26,17 +27,16 @@ from mining.training.data.reading import Report, Spool, name_inputs, read_pairs
 from mining.training.data.selection import sample, select
 from mining.training.data.vocabularies import (
     PREPARED_FILE,
-    foreign_units,
-    learn_unit,
+    foreign_tokenizers,
+    learn_tokenizer,
     read_unit,
     save_unit,
     units_digest,
 )
 from mining.unseen import READING
-from mining.writing import replace_file
 
 if TYPE_CHECKING:
-    from mining.encoder.units import Unit
+    from mining.encoder.tokenizers import Tokenizer
 
 PARTIAL_FOLDER = "partial"
 """What is unfinished lies here, in the folder to be prepared."""
@@ -52,10 +52,11 @@ def prepare(
 ) -> PreparedPairs:
     """Prepare the pairs of `config` in `folder`, or open what is there already.
 
-    Killed at any moment and called again, it takes up the parts that were finished; the files are the same, byte by
-    byte, whatever the number of `threads` (0: all cores). `report` is told the stage (reading, vocabulary, pieces) and
-    the pairs done. Raises UsageError for a folder prepared from other settings or input (unless `overwrite`) or in use,
-    InputError for faulty input or when no pair can be used.
+    Killed at any moment and called again, it takes up the parts that were finished; the files are
+    the same, byte by byte, whatever the number of `threads` (0: all cores). `report` is told the
+    stage (reading, vocabulary, pieces) and the pairs done. Raises UsageError for a folder prepared
+    from other settings or input (unless `overwrite`) or in use, InputError for faulty input or when
+    no pair can be used.
     """
     folder = Path(folder)
     identity = identify(config)
@@ -89,7 +90,8 @@ def is_prepared(config: DataConfig, folder: str | Path) -> bool:
 
 
 def identify(config: DataConfig) -> str:
-    """Names what decides the prepared pairs: settings, bytes of the input, given vocabularies and models, libraries.
+    """Names what decides the prepared pairs: settings, bytes of the input, given vocabularies and
+    models, libraries.
 
     Where the files lie does not matter. Raises UsageError when one is missing.
     """
@@ -100,7 +102,7 @@ def identify(config: DataConfig) -> str:
     facts: dict[str, Any] = {"format": FORMAT_VERSION, "settings": config.deciding(), "inputs": inputs}
     facts |= {"reading": READING, "versions": _versions(config)}
     if config.vocabulary_from is not None:
-        facts["vocabulary"] = units_digest(foreign_units(config.vocabulary_from, config.units))
+        facts["vocabulary"] = units_digest(foreign_tokenizers(config.vocabulary_from, config.tokens))
     if config.filters.by_similarity and config.filters.similarity_model is not None:
         from mining.encoder import load_encoder
 
@@ -114,8 +116,9 @@ def file_hashes(file: InputFile) -> list[str]:
 
 
 def _versions(config: DataConfig) -> dict[str, str]:
-    """Of what decides the pairs: Unicode's tables (keys, lower case), what makes pieces and what tells languages."""
-    packages = ["sentencepiece"] * ("pieces" in config.units) + ["py3langid"] * config.filters.language_id
+    """Of what decides the pairs: Unicode's tables (keys, lower case), what makes pieces and what
+    tells languages."""
+    packages = ["sentencepiece"] * ("pieces" in config.tokens) + ["py3langid"] * config.filters.language_id
     return {"unicode": unicodedata.unidata_version, **{name: _version(name) for name in packages}}
 
 
@@ -227,16 +230,16 @@ def _fill(config: DataConfig, partial: Path, identity: str, report: Report, thre
     replace_file(partial / PREPARED_FILE, text.encode("utf-8", "replace"))
 
 
-def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, report: Report) -> list[Unit]:
+def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, report: Report) -> list[Tokenizer]:
     """The vocabularies: those of an earlier call, given ones, or learnt."""
     if not (partial / _UNITS_FILE).is_file():
         report("vocabulary", 0)
         if config.vocabulary_from is not None:
-            units = foreign_units(config.vocabulary_from, config.units)
+            units = foreign_tokenizers(config.vocabulary_from, config.tokens)
         else:
             chosen = sample(spool, keep, max(1, config.vocabulary_sentences // 2), config.seed)
             sentences = [text for block in spool.blocks(chosen) for side in block for text in side]
-            units = [learn_unit(kind, sentences, config) for kind in config.units]
+            units = [learn_tokenizer(kind, sentences, config) for kind in config.tokens]
         described = [save_unit(unit, partial) for unit in units]
         replace_file(partial / _UNITS_FILE, json.dumps(described).encode())
     described = json.loads((partial / _UNITS_FILE).read_text(encoding="utf-8"))
@@ -244,7 +247,8 @@ def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, re
 
 
 def _publish(partial: Path, folder: Path) -> None:
-    """Move the finished files to their place, the description last, and remove what is no longer needed."""
+    """Move the finished files to their place, the description last, and remove what is no longer
+    needed."""
     facts = read_facts(partial)
     for name in (*facts["arrays"], *(name for unit in facts["units"] for name in unit["files"])):
         # What is missing was moved before an earlier call was killed.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mining.encoder.pieces import Pieces
+from mining.encoder.pieces import Tokens
 from mining.errors import UsageError
-from mining.files import MOST_JSON, parse_json, quoted, read_bytes
-from mining.training.data.arrays import check_contents, open_array
+from mining.io.arrays import check_contents, open_array
+from mining.io.files import MOST_JSON, parse_json, quoted, read_bytes
 from mining.training.data.vocabularies import PREPARED_FILE, read_unit
 
 if TYPE_CHECKING:
-    from mining.encoder.units import Unit
+    from mining.encoder.tokenizers import Tokenizer
 
 FORMAT_VERSION = 2
 SIDES = ("source", "target")
@@ -26,7 +26,8 @@ _MEND = "copy the whole folder again, or prepare it anew with --overwrite"
 
 @dataclass(frozen=True)
 class Domain:
-    """One domain of the data: ``pairs`` are those kept, ``dropped`` counts the other rows by reason."""
+    """One domain of the data: ``pairs`` are those kept, ``dropped`` counts the other rows by
+    reason."""
 
     name: str
     weight: float
@@ -40,13 +41,14 @@ class PreparedPairs:
     """``n`` pairs as ids of one or several units, in the order of the input."""
 
     folder: Path
-    units: list[Unit]
+    tokenizers: list[Tokenizer]
     kinds: list[str]
-    source: list[Pieces]
+    source: list[Tokens]
     """of each unit, the memory-mapped ids of ``n`` texts"""
-    target: list[Pieces]
+    target: list[Tokens]
     source_groups: np.ndarray
-    """(n,) int64: equal numbers for texts that are equal but for case, NFKC and white space, on either side"""
+    """(n,) int64: equal numbers for texts that are equal but for case, NFKC and white space, on
+    either side"""
     target_groups: np.ndarray
     """(n,) int64, of the same numbering"""
     domain: np.ndarray
@@ -68,7 +70,8 @@ class PreparedPairs:
         return len(self.source_groups)
 
     def of_units(self, kinds: Sequence[str]) -> PreparedPairs:
-        """The same pairs in some of their units only; raises UsageError for a kind that was not prepared."""
+        """The same pairs in some of their units only; raises UsageError for a kind that was not
+        prepared."""
         missing = [kind for kind in kinds if kind not in self.kinds]
         if missing:
             raise UsageError(
@@ -78,7 +81,7 @@ class PreparedPairs:
         places = [self.kinds.index(kind) for kind in kinds]
         return replace(
             self,
-            units=[self.units[place] for place in places],
+            tokenizers=[self.tokenizers[place] for place in places],
             kinds=list(kinds),
             source=[self.source[place] for place in places],
             target=[self.target[place] for place in places],
@@ -91,7 +94,8 @@ def array_name(name: str, side: str | None = None, kind: str | None = None) -> s
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What ``prepared.json`` says; raises UsageError when it is missing, damaged or of another version."""
+    """What ``prepared.json`` says; raises UsageError when it is missing, damaged or of another
+    version."""
     path = folder / PREPARED_FILE
     if not path.is_file():
         found = "no such folder" if not folder.exists() else "not a prepared folder, it lacks " + PREPARED_FILE
@@ -109,9 +113,11 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def open_prepared(folder: str | Path, *, whole: bool = False) -> PreparedPairs:
-    """Open what ``prepare`` wrote, without reading the arrays unless `whole` asks whether each holds what was written.
+    """Open what ``prepare`` wrote, without reading the arrays unless `whole` asks whether each
+    holds what was written.
 
-    Raises UsageError, naming the file, when the folder is none, or a file is missing, truncated or of other pairs.
+    Raises UsageError, naming the file, when the folder is none, or a file is missing, truncated or
+    of other pairs.
     """
     folder = Path(folder)
     facts = read_facts(folder)
@@ -123,7 +129,7 @@ def open_prepared(folder: str | Path, *, whole: bool = False) -> PreparedPairs:
         kinds = [unit.kind for unit in units]
         pairs = PreparedPairs(
             folder=folder,
-            units=units,
+            tokenizers=units,
             kinds=kinds,
             source=[_pieces(arrays, "source", kind) for kind in kinds],
             target=[_pieces(arrays, "target", kind) for kind in kinds],
@@ -144,8 +150,8 @@ def open_prepared(folder: str | Path, *, whole: bool = False) -> PreparedPairs:
     return pairs
 
 
-def _pieces(arrays: dict[str, np.ndarray], side: str, kind: str) -> Pieces:
-    return Pieces(arrays[array_name(IDS, side, kind)], arrays[array_name(OFFSETS, side, kind)])
+def _pieces(arrays: dict[str, np.ndarray], side: str, kind: str) -> Tokens:
+    return Tokens(arrays[array_name(IDS, side, kind)], arrays[array_name(OFFSETS, side, kind)])
 
 
 def _domain(entry: dict[str, Any]) -> Domain:

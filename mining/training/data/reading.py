@@ -1,4 +1,5 @@
-"""First pass: the rows of all bitexts through the filters; what may stay is spooled to disk with its keys."""
+"""First pass: the rows of all bitexts through the filters; what may stay is spooled to disk with
+its keys."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mining.config.data import DataConfig
 from mining.corpus import BitextSpec, Row, read_rows, row_blocks
 from mining.errors import InputError
-from mining.training.data.arrays import GrowingArray
-from mining.training.data.config import DataConfig
+from mining.io.arrays import GrowingArray
+from mining.io.atomic import replace_file, replacing
 from mining.training.data.domains import DomainTable, Labels
 from mining.training.data.filters import DOMAIN, PairFilter
 from mining.training.data.measures import text_key
-from mining.writing import replace_file, replacing
 
 BLOCK_PAIRS = 8192
 _BLOCK_CHARS = 8 << 20

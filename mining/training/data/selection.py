@@ -1,4 +1,5 @@
-"""Which of the pairs that passed the filters stay (duplicates, caps), and which the vocabulary is learnt from."""
+"""Which of the pairs that passed the filters stay (duplicates, caps), and which the vocabulary is
+learnt from."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _CAPS, _SAMPLE = 1, 2
 def select(spool: Spool, *, duplicates: bool, seed: int) -> tuple[np.ndarray, list[Counter[str]]]:
     """The pairs that stay, (n,) bool, and for each domain what was dropped here.
 
-    With `duplicates`, the first of equal pairs stays, whatever its domain. Caps draw at random from what is left.
+    With `duplicates`, the first of equal pairs stays, whatever its domain. Caps draw at random from
+    what is left.
     """
     keep = np.ones(len(spool), bool)
     dropped: list[Counter[str]] = [Counter() for _ in spool.domains]
@@ -38,7 +40,8 @@ def select(spool: Spool, *, duplicates: bool, seed: int) -> tuple[np.ndarray, li
 
 
 def sample(spool: Spool, keep: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """About `count` of the pairs of `keep`, (n,) bool, drawn at random: of each domain in proportion to pairs x weight.
+    """About `count` of the pairs of `keep`, (n,) bool, drawn at random: of each domain in
+    proportion to pairs x weight.
 
     A domain that has not enough gives all it has, and the others make up for it.
     """
@@ -53,9 +56,11 @@ def sample(spool: Spool, keep: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 
 def shares(sizes: np.ndarray, weights: np.ndarray, count: int) -> np.ndarray:
-    """(d,) int64: how many of `count` fall to each domain of `sizes` (d,), in proportion to sizes x weights.
+    """(d,) int64: how many of `count` fall to each domain of `sizes` (d,), in proportion to sizes x
+    weights.
 
-    None gets more than its size; every domain with anything gets one, so the sum may exceed `count` by as many.
+    None gets more than its size; every domain with anything gets one, so the sum may exceed `count`
+    by as many.
     """
     quotas = np.zeros(len(sizes))
     open_ = sizes > 0

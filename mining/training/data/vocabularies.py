@@ -1,4 +1,5 @@
-"""The units of a data set: learnt from sentences, taken from another folder, kept beside the arrays."""
+"""The units of a data set: learnt from sentences, taken from another folder, kept beside the
+arrays."""
 
 from __future__ import annotations
 
@@ -8,24 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mining.config.data import DataConfig, TokenKind
 from mining.encoder.model_folder import CONFIG_FILE
 from mining.encoder.pieces import PIECES_FILE
 from mining.errors import UsageError
-from mining.training.data.config import DataConfig, UnitKind
+from mining.io.atomic import replace_file
 from mining.training.vocabulary import train_vocabulary
-from mining.writing import replace_file
 
 if TYPE_CHECKING:
-    from mining.encoder.units import Unit
+    from mining.encoder.tokenizers import Tokenizer
 
 PREPARED_FILE = "prepared.json"
 _NGRAM_SIZES = {"trigrams": (3,), "ngrams": (2, 3, 4)}
 
 
-def learn_unit(kind: UnitKind, sentences: Sequence[str], config: DataConfig) -> Unit:
+def learn_tokenizer(kind: TokenKind, sentences: Sequence[str], config: DataConfig) -> Tokenizer:
     """Learn the vocabulary of one kind of units; raises InputError when the sentences give none."""
-    from mining.encoder.units import load_unit
-    from mining.encoder.units.learn import learn_ngrams, learn_words
+    from mining.encoder.tokenizers import load_tokenizer
+    from mining.encoder.tokenizers.learn import learn_ngrams, learn_words
 
     if kind == "words":
         return learn_words(sentences, config.types)
@@ -34,10 +35,10 @@ def learn_unit(kind: UnitKind, sentences: Sequence[str], config: DataConfig) -> 
     model = train_vocabulary(
         list(sentences), config.vocabulary, character_coverage=config.character_coverage, lowercase=config.lowercase
     )
-    return load_unit("pieces", {PIECES_FILE: model}, {})
+    return load_tokenizer("pieces", {PIECES_FILE: model}, {})
 
 
-def save_unit(unit: Unit, folder: Path) -> dict[str, Any]:
+def save_unit(unit: Tokenizer, folder: Path) -> dict[str, Any]:
     """Write the files of `unit` into `folder`; returns what ``read_unit`` needs to know."""
     files = unit.files()
     for name, data in files.items():
@@ -49,9 +50,10 @@ def save_unit(unit: Unit, folder: Path) -> dict[str, Any]:
     }
 
 
-def read_unit(described: Mapping[str, Any], folder: Path, mend: str) -> Unit:
-    """The unit that ``save_unit`` wrote; raises UsageError when a file is missing or not as it was written."""
-    from mining.encoder.units import load_unit
+def read_unit(described: Mapping[str, Any], folder: Path, mend: str) -> Tokenizer:
+    """The unit that ``save_unit`` wrote; raises UsageError when a file is missing or not as it was
+    written."""
+    from mining.encoder.tokenizers import load_tokenizer
 
     files = {}
     for name, digest in described["files"].items():
@@ -63,13 +65,14 @@ def read_unit(described: Mapping[str, Any], folder: Path, mend: str) -> Unit:
         if _digest(files[name]) != digest:
             raise UsageError(f"{path}: is not the file that was written; {mend}")
     try:
-        return load_unit(described["kind"], files, described["settings"])
+        return load_tokenizer(described["kind"], files, described["settings"])
     except ValueError as error:
         raise UsageError(f"{folder}: {error}; {mend}") from None
 
 
-def foreign_units(path: str, kinds: Iterable[UnitKind]) -> list[Unit]:
-    """The units of the given kinds in a prepared folder or a model folder; raises UsageError when it lacks one."""
+def foreign_tokenizers(path: str, kinds: Iterable[TokenKind]) -> list[Tokenizer]:
+    """The units of the given kinds in a prepared folder or a model folder; raises UsageError when
+    it lacks one."""
     folder = Path(path)
     if (folder / PREPARED_FILE).is_file():
         facts = json.loads((folder / PREPARED_FILE).read_text(encoding="utf-8"))
@@ -77,7 +80,7 @@ def foreign_units(path: str, kinds: Iterable[UnitKind]) -> list[Unit]:
     elif (folder / CONFIG_FILE).is_file():
         from mining.encoder import load_encoder
 
-        units = list(load_encoder(folder).units)
+        units = list(load_encoder(folder).tokenizers)
     else:
         raise UsageError(f"{folder}: neither a prepared folder nor a model folder: correct vocabulary_from")
     found = {unit.kind: unit for unit in units}
@@ -89,7 +92,7 @@ def foreign_units(path: str, kinds: Iterable[UnitKind]) -> list[Unit]:
     return [found[kind] for kind in kinds]
 
 
-def units_digest(units: Iterable[Unit]) -> str:
+def units_digest(units: Iterable[Tokenizer]) -> str:
     """Names the vocabularies by their files."""
     digests = [[unit.kind, {name: _digest(data) for name, data in unit.files().items()}] for unit in units]
     return _digest(json.dumps(digests, sort_keys=True).encode())

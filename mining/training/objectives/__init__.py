@@ -1,7 +1,7 @@
 """The objectives on the vectors of a mini-batch, with their gradients.
 
-The gradients are written out because a step is mostly memory traffic: each matrix is formed once and worked on in
-place. The tests compare them with torch's automatic ones.
+The gradients are written out because a step is mostly memory traffic: each matrix is formed once
+and worked on in place. The tests compare them with torch's automatic ones.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def build_objective(
 ) -> Objective:
     """The objective called `name`; it takes from the settings what it needs.
 
-    `delta`: margin, j_bi; `scale` and `margin`: softmax; `negatives`, how many a side: softmax, j_bi (``margin`` takes
-    one). ValueError when they do not fit it.
+    `delta`: margin, j_bi; `scale` and `margin`: softmax; `negatives`, how many a side: softmax,
+    j_bi (``margin`` takes one). ValueError when they do not fit it.
     """
     if name == "margin":
         return MarginObjective(delta)

@@ -21,8 +21,8 @@ class LossGradient(NamedTuple):
 class Objective(Protocol):
     """A loss on the vectors of a mini-batch of b pairs, with its gradient.
 
-    Vectors come as one tensor (2 + 2 * negatives, b, dim), contiguous: the sources, the targets, then the first, second
-    ... negative of each source, then those of each target.
+    Vectors come as one tensor (2 + 2 * negatives, b, dim), contiguous: the sources, the targets,
+    then the first, second ... negative of each source, then those of each target.
     """
 
     @property
@@ -31,20 +31,22 @@ class Objective(Protocol):
 
     @property
     def normalised(self) -> bool:
-        """Whether it takes unit vectors (its gradient is then by these), else the vectors as the network gives them."""
+        """Whether it takes unit vectors (its gradient is then by these), else the vectors as the
+        network gives them."""
 
     def __call__(
         self, vectors: torch.Tensor, present: torch.Tensor | None = None, excluded: Cells | None = None
     ) -> LossGradient:
         """Loss and gradient.
 
-        `present` (2, negatives, b) bool: which negatives exist, those of the sources first; a missing one costs
-        nothing, whatever its vector (None: all exist). `excluded`: cells (i, j) in which target j is no wrong
-        translation of source i, as ``false_negatives`` gives them; only an objective that compares within the batch
-        looks at them.
+        `present` (2, negatives, b) bool: which negatives exist, those of the sources first; a
+        missing one costs nothing, whatever its vector (None: all exist). `excluded`: cells (i, j)
+        in which target j is no wrong translation of source i, as ``false_negatives`` gives them;
+        only an objective that compares within the batch looks at them.
         """
 
 
 def split(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Views of the vectors: sources and targets (2, b, dim), their negatives (2, negatives, b, dim)."""
+    """Views of the vectors: sources and targets (2, b, dim), their negatives (2, negatives, b,
+    dim)."""
     return vectors[:2], vectors[2:].unflatten(0, (2, -1))

@@ -12,12 +12,14 @@ from mining.training.objectives.base import Cells, LossGradient, split
 
 @dataclass(frozen=True)
 class EuclideanObjective:
-    """J_bi: for each of k random negatives a side ``max(0, delta + |s - t|^2 - |s - t'|^2)``, and the same from t.
+    """J_bi: for each of k random negatives a side ``max(0, delta + |s - t|^2 - |s - t'|^2)``, and
+    the same from t.
 
-    The hinges of a pair are added up, over the negatives and both sides; the pairs of the mini-batch are averaged (the
-    paper adds them up). Its term ``lambda / 2 * |W|^2`` is not here: the optimiser applies it to the table. The paper
-    composes by the sum of the word vectors, here the network decides. With negatives drawn from both sides it is the
-    monolingual twin. Elgohary and Carpuat 2016, section 2.2, equation 1; they tried delta 1, 10, 100 and k 1, 5, 10,
+    The hinges of a pair are added up, over the negatives and both sides; the pairs of the
+    mini-batch are averaged (the paper adds them up). Its term ``lambda / 2 * |W|^2`` is not here:
+    the optimiser applies it to the table. The paper composes by the sum of the word vectors, here
+    the network decides. With negatives drawn from both sides it is the monolingual twin. Elgohary
+    and Carpuat 2016, section 2.2, equation 1; they tried delta 1, 10, 100 and k 1, 5, 10,
     15.
     """
 
@@ -45,7 +47,8 @@ class EuclideanObjective:
         active = (hinge > 0).to(vectors.dtype).mul_(2 / pairs)
         apart.mul_(active[..., None])
         between.mul_(active.sum((0, 1))[:, None])
-        # Moving all vectors alike changes nothing: what the negatives gain, the sentence they belong to loses.
+        # Moving all vectors alike changes nothing: what the negatives gain, the sentence they
+        # belong to loses.
         torch.neg(between, out=by_ends[1])
         for place in range(self.negatives):
             by_ends.sub_(by_wrongs[:, place])

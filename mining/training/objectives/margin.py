@@ -14,8 +14,8 @@ from mining.training.objectives.base import Cells, LossGradient
 class MarginObjective:
     """Per pair ``max(0, delta - cos(s, t) + cos(s, t')) + max(0, delta - cos(s, t) + cos(t, s'))``.
 
-    t' and s' are the negatives of the source and of the target. Wieting et al. 2019, section 2; both sides as in the
-    code published with it.
+    t' and s' are the negatives of the source and of the target. Wieting et al. 2019, section 2;
+    both sides as in the code published with it.
     """
 
     delta: float = 0.4

@@ -15,7 +15,8 @@ def normalise(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def through_normalisation(gradient: torch.Tensor, units: torch.Tensor, norms: torch.Tensor) -> torch.Tensor:
-    """From the gradient by unit vectors to that by the vectors before: the part along the vector is lost.
+    """From the gradient by unit vectors to that by the vectors before: the part along the vector is
+    lost.
 
     All (n, dim), `norms` (n, 1). Overwrites and returns `gradient`.
     """

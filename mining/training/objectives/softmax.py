@@ -18,13 +18,14 @@ _ROWS = 512
 
 @dataclass(frozen=True)
 class SoftmaxObjective:
-    """Cross entropy of the translation among all sentences of the batch's other side, both directions averaged.
+    """Cross entropy of the translation among all sentences of the batch's other side, both
+    directions averaged.
 
-    Logits are ``scale * cos``; that of the translation is ``scale * (cos - margin)`` (additive margin: Yang et al.
-    2019, "Improving multilingual sentence embedding using bi-directional dual encoder with additive margin softmax").
-    Each sentence is also compared with its own `negatives` further ones. Excluded cells count neither as right nor as
-    wrong. ValueError when ``scale * (1 + margin)`` is above 80, where the exponentials would leave float32, or a
-    setting is negative.
+    Logits are ``scale * cos``; that of the translation is ``scale * (cos - margin)`` (additive
+    margin: Yang et al. 2019, "Improving multilingual sentence embedding using bi-directional dual
+    encoder with additive margin softmax"). Each sentence is also compared with its own `negatives`
+    further ones. Excluded cells count neither as right nor as wrong. ValueError when ``scale * (1 +
+    margin)`` is above 80, where the exponentials would leave float32, or a setting is negative.
     """
 
     scale: float = 20.0
@@ -61,7 +62,8 @@ class SoftmaxObjective:
     def _weights(
         self, ends: torch.Tensor, excluded: Cells | None, scratch: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Exponentials of the logits (b, b), their sums by source and by target (2, b), and the mean right logit."""
+        """Exponentials of the logits (b, b), their sums by source and by target (2, b), and the
+        mean right logit."""
         source, target = torch.mul(ends[0], self.scale, out=scratch), ends[1]
         pairs = len(source)
         weights = source.new_empty((pairs, pairs))
@@ -110,9 +112,11 @@ def _hide(block: torch.Tensor, cells: Cells, start: int) -> None:
 def _gradient_within(
     weights: torch.Tensor, factors: torch.Tensor, own: float, ends: torch.Tensor, gradient: torch.Tensor
 ) -> None:
-    """From the weights to the gradient by sources and targets, the weights becoming the gradient by the cosines.
+    """From the weights to the gradient by sources and targets, the weights becoming the gradient by
+    the cosines.
 
-    `factors` (2, b): what a weight counts for its source and for its target; `own`: what the right cosine loses.
+    `factors` (2, b): what a weight counts for its source and for its target; `own`: what the right
+    cosine loses.
     """
     source, target = ends
     for start in range(0, len(source), _ROWS):

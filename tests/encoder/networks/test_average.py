@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mining.encoder import Pieces
+from mining.encoder import Tokens
 from mining.encoder.averaging import row_gradient
 from mining.encoder.networks import Network, NetworkSettings, build_network, fresh_network
 
@@ -27,23 +27,24 @@ TEXTS = st.lists(st.lists(st.integers(0, ROWS - 1), max_size=5), min_size=1, max
 
 def fresh(name: str) -> tuple[Network, int]:
     wanted = NetworkSettings.model_validate({"dim": DIM, **ARCHITECTURES[name]})
-    network = fresh_network(wanted, [ROWS] * len(wanted.units), 1.0, seed=3)
+    network = fresh_network(wanted, [ROWS] * len(wanted.tokens), 1.0, seed=3)
     for weight in network.weights.values():
         weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(4)))
-    return network, len(wanted.units)
+    return network, len(wanted.tokens)
 
 
-def pieces(lists: list[list[int]]) -> Pieces:
+def pieces(lists: list[list[int]]) -> Tokens:
     offsets = np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int64)
-    return Pieces(np.array([number for one in lists for number in one], np.int32), offsets)
+    return Tokens(np.array([number for one in lists for number in one], np.int32), offsets)
 
 
-def units_of(lists: list[list[int]], count: int) -> list[Pieces]:
-    """Of each further kind of unit one id less, the others shifted: no two kinds have the same ids."""
+def units_of(lists: list[list[int]], count: int) -> list[Tokens]:
+    """Of each further kind of unit one id less, the others shifted: no two kinds have the same
+    ids."""
     return [pieces([[(number + kind) % ROWS for number in one[kind:]] for one in lists]) for kind in range(count)]
 
 
-def reference(network: Network, units: list[Pieces], parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+def reference(network: Network, units: list[Tokens], parameters: dict[str, torch.Tensor]) -> torch.Tensor:
     """One sentence at a time, by operations that torch can differentiate."""
     rows = []
     for text in range(len(units[0].lengths)):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mining.encoder import Pieces
+from mining.encoder import Tokens
 from mining.encoder.networks import LstmNetwork, NetworkSettings, build_network, exact_lstm, fresh_network
 from mining.encoder.networks.exact_lstm import grid_bits, on_grid
 
@@ -19,13 +19,13 @@ def network() -> LstmNetwork:
     return made
 
 
-def pieces(*lengths: int, seed: int = 0) -> Pieces:
+def pieces(*lengths: int, seed: int = 0) -> Tokens:
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     ids = np.random.default_rng(seed).integers(0, ROWS, offsets[-1]).astype(np.int32)
-    return Pieces(ids, offsets)
+    return Tokens(ids, offsets)
 
 
-def torch_means(network: LstmNetwork, units: Pieces) -> torch.Tensor:
+def torch_means(network: LstmNetwork, units: Tokens) -> torch.Tensor:
     """One sentence at a time through torch's own module."""
     module = torch.nn.LSTM(DIM, HIDDEN, batch_first=True, bidirectional=True)
     module.load_state_dict(network.weights)

@@ -17,7 +17,8 @@ Rows = Sequence[dict[str, Any]]
 
 @pytest.fixture
 def table(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Writes rows to a file (.tsv, .tsv.gz, .jsonl, .parquet) and returns the BitextSpec as plain data."""
+    """Writes rows to a file (.tsv, .tsv.gz, .jsonl, .parquet) and returns the BitextSpec as plain
+    data."""
 
     def table(rows: Rows, name: str = "pairs.tsv", **spec: Any) -> dict[str, Any]:
         path, columns = tmp_path / name, list(rows[0])

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.cli.convert import convert
-from mining.encoder import Pieces, load_encoder
-from mining.encoder.units.released import UNKNOWN
+from mining.encoder import Tokens, load_encoder
+from mining.encoder.tokenizers.psp import UNKNOWN
 from mining.errors import InputError, RunError, UsageError
 from mining.training import TrainConfig, train
 from mining.training.data import open_prepared
@@ -31,6 +30,7 @@ from mining.training.data.hdf5 import (
     write_vocabulary,
 )
 from mining.training.data.hdf5_prepared import prepare_hdf5, unit_names, write_prepared_hdf5
+from pipelines.cli.convert import convert
 from tests.commands import runner
 
 h5py = pytest.importorskip("h5py")
@@ -39,18 +39,18 @@ PAIRS = st.lists(st.tuples(SIDE, SIDE), max_size=12)
 WORDS = [f"{a}{b}" for a in ("ba", "ke", "lo", "mi") for b in ("da", "fe", "gi", "po")]
 
 
-def packed(lists: Sequence[Sequence[int]]) -> Pieces:
+def packed(lists: Sequence[Sequence[int]]) -> Tokens:
     flat = np.array([value for one in lists for value in one], np.int32)
-    return Pieces(flat, np.concatenate(([0], np.cumsum([len(one) for one in lists], dtype=np.int64))))
+    return Tokens(flat, np.concatenate(([0], np.cumsum([len(one) for one in lists], dtype=np.int64))))
 
 
-def unpacked(pieces: Pieces) -> list[list[int]]:
+def unpacked(pieces: Tokens) -> list[list[int]]:
     return [
         pieces.ids[start:stop].tolist() for start, stop in zip(pieces.offsets[:-1], pieces.offsets[1:], strict=True)
     ]
 
 
-def blocks_of(pairs: Sequence[tuple[list[int], list[int]]], size: int) -> list[tuple[Pieces, Pieces]]:
+def blocks_of(pairs: Sequence[tuple[list[int], list[int]]], size: int) -> list[tuple[Tokens, Tokens]]:
     parts = [pairs[start : start + size] for start in range(0, len(pairs), size)]
     return [(packed([pair[0] for pair in part]), packed([pair[1] for pair in part])) for part in parts]
 
@@ -268,8 +268,8 @@ def test_prepared_pairs_there_and_back(
     pairs = prepared(table(bitext_rows(80)), units=[units], types=30)
     beside = write_prepared_hdf5(pairs.folder, tmp_path / "pairs.h5")
     names, written = read_vocabulary(beside), read_all(tmp_path / "pairs.h5", 1000)
-    original = unit_names(pairs.units[0])
-    original[pairs.units[0].unknown] = UNKNOWN
+    original = unit_names(pairs.tokenizers[0])
+    original[pairs.tokenizers[0].unknown] = UNKNOWN
     for side, place in (("source", 0), ("target", 1)):
         wanted = [[original[number] for number in one] for one in unpacked(getattr(pairs, side)[0])]
         assert [[names[number] for number in pair[place]] for pair in written] == wanted
@@ -278,7 +278,7 @@ def test_prepared_pairs_there_and_back(
     assert known == list(range(len(names) - 1))
     if units == "trigrams":
         return  # a text cannot be cut into them by the vocabulary alone
-    model = pairs.units[0].files().get("sentencepiece.model")
+    model = pairs.tokenizers[0].files().get("sentencepiece.model")
     back = prepare_hdf5(tmp_path / "pairs.h5", tmp_path / "back", pieces=model, languages=("aa", "bb"))
     assert len(back) == len(pairs)
     assert [unpacked(back.source[0]), unpacked(back.target[0])] == [list(side) for side in zip(*written, strict=True)]
@@ -294,11 +294,11 @@ def test_rows_with_an_empty_side_are_counted(tmp_path: Path) -> None:
     pairs = prepare_hdf5(tmp_path / "pairs.h5", tmp_path / "prepared")
     assert (len(pairs), pairs.rows, pairs.dropped) == (3, 5, {"no_units": 2})
     assert unpacked(pairs.source[0]) == [[0, 1], [2], [0, 1]]
-    assert pairs.units[0].unknown == 3
+    assert pairs.tokenizers[0].unknown == 3
     groups = [*pairs.source_groups.tolist(), *pairs.target_groups.tolist()]
     texts = ["ab", "c", "ab", "c", "ab", "?"]
     assert [groups[i] == groups[j] for i in range(6) for j in range(6)] == [a == b for a in texts for b in texts]
-    assert pairs.units[0](["A c x"]).ids.tolist() == [0, 2]
+    assert pairs.tokenizers[0](["A c x"]).ids.tolist() == [0, 2]
     assert prepare_hdf5(tmp_path / "pairs.h5", tmp_path / "other").identity == pairs.identity
 
 
@@ -355,6 +355,6 @@ def test_hdf5_pairs_can_be_trained_on(
     settings = {"prepared": str(tmp_path / "back"), "model": str(tmp_path / "model"), "dim": 8, "epochs": 1}
     train(TrainConfig.model_validate({**settings, "batch": 16, "threads": 1}))
     encoder = load_encoder(tmp_path / "model")
-    assert encoder.units[0].kind == "released"
+    assert encoder.tokenizers[0].kind == "released"
     _, valid = encoder.encode([*WORDS[:3], ""])
     assert valid.tolist() == [True, True, True, False]

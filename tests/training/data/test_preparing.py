@@ -41,7 +41,7 @@ def test_ids_are_those_of_the_texts(table: Table, prepared: Prepared, name: str)
     pairs = prepared(table(rows, name, domain="domain"), units=["pieces", "words", "trigrams"])
     assert pairs.kinds == ["pieces", "words", "trigrams"]
     for side, all_units in (("source", pairs.source), ("target", pairs.target)):
-        for unit, found in zip(pairs.units, all_units, strict=True):
+        for unit, found in zip(pairs.tokenizers, all_units, strict=True):
             expected = unit([row[side] for row in rows], 1)
             np.testing.assert_array_equal(found.ids, expected.ids)
             np.testing.assert_array_equal(found.offsets, expected.offsets)
@@ -179,7 +179,7 @@ def test_vocabulary_of_another_folder(table: Table, prepared: Prepared, tmp_path
     first = prepared(table(made_up(80)), "first", units=["pieces", "words"])
     second = prepared(table(made_up(50, 9), "b.tsv"), "second", units="words", vocabulary_from=str(first.folder))
     assert second.kinds == ["words"]
-    assert second.units[0].files() == first.units[1].files()
+    assert second.tokenizers[0].files() == first.tokenizers[1].files()
     with pytest.raises(UsageError, match="has the units pieces, words, not trigrams"):
         prepared(table(made_up(50)), "third", units="trigrams", vocabulary_from=str(first.folder))
     with pytest.raises(UsageError, match="neither a prepared folder nor a model folder"):

@@ -1,0 +1,1 @@
+"""The settings of every command: each default, limit and help text stands here, once."""

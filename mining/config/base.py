@@ -1,0 +1,136 @@
+"""Configuration models: frozen, strict, and helpful about a mistyped key."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType, UnionType
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+
+from mining.errors import UsageError
+
+log = logging.getLogger(__name__)
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The classes named by an annotation, through unions and containers."""
+    if get_origin(annotation) in (Union, UnionType, list, tuple, dict):
+        for inner in get_args(annotation):
+            yield from _members(inner)
+    else:
+        yield annotation
+
+
+def with_new_names(data: Any, renamed: Mapping[str, str]) -> Any:
+    """A mapping of settings under the names of today; a key given by both names is left to be
+    refused."""
+    if not isinstance(data, Mapping):
+        return data
+    old = {key: renamed[key] for key in data if key in renamed and renamed[key] not in data}
+    for before, now in old.items():
+        log.warning("'%s' is called '%s' now; the old name will be read by this version only", before, now)
+    return {old.get(key, key): value for key, value in data.items()}
+
+
+class Settings(BaseModel):
+    """A frozen group of settings in which an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: Keys of earlier versions, and what they are called now. They are read for one more version,
+    #: with a note.
+    renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _new_names(cls, data: Any) -> Any:
+        return with_new_names(data, cls.renamed)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """YAML reads ``yes`` and ``on`` as true, which would pass for the number 1."""
+        field = cls.model_fields[str(info.field_name)]
+        if isinstance(value, bool) and bool not in _members(field.annotation):
+            raise ValueError(f"{str(value).lower()} is not what belongs here; put a text in quotes")
+        return value
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def _known_keys(model: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
+    """The keys allowed at `path` (list indices and union tags are skipped)."""
+    for part in path:
+        field = model.model_fields.get(str(part))
+        if field is None:
+            continue
+        inner = [m for m in _members(field.annotation) if isinstance(m, type) and issubclass(m, BaseModel)]
+        if not inner:
+            return []
+        model = inner[0]
+    return list(model.model_fields)
+
+
+def explain(error: ValidationError, model: type[BaseModel], where: str) -> UsageError:
+    """Turn pydantic's report into one message that names the file, the key and the mend."""
+    lines = []
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            known = _known_keys(model, item["loc"][:-1])
+            near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
+            mend = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+            lines.append(f"unknown key '{key}': {mend}")
+        else:
+            message = item["msg"].removeprefix("Value error, ")
+            lines.append(f"{key}: {message}" if key else message)
+    return UsageError(f"{where}: " + "; ".join(dict.fromkeys(lines)))
+
+
+def validate(model: type[S], data: Mapping[str, Any], where: str) -> S:
+    """Build settings from plain data; raises UsageError that names `where` and each faulty key."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise explain(error, model, where) from None
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read a YAML mapping; raises UsageError when it is missing, unreadable or not a mapping."""
+    path = Path(path)
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such configuration file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: expected a mapping of keys to values at the top")
+    return data
+
+
+def override(data: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `data` with dotted `flags` (``{"search.k": 8}``) laid over it; flags of value None
+    are not given."""
+    result: dict[str, Any] = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
+    for dotted, value in flags.items():
+        if value is None:
+            continue
+        *parents, last = dotted.split(".")
+        place = result
+        for parent in parents:
+            inner = place.get(parent)
+            place[parent] = dict(inner) if isinstance(inner, dict) else {}
+            place = place[parent]
+        place[last] = value
+    return result

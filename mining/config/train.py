@@ -1,0 +1,208 @@
+"""What decides a training."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from mining.config.base import Settings, with_new_names
+from mining.corpus import BitextSpec
+from mining.encoder.networks import NetworkSettings
+from mining.training.data import DataConfig
+
+RUNTIME_KEYS = (
+    "model",
+    "prepared",
+    "threads",
+    "device",
+    "checkpoint_minutes",
+    "keep_checkpoint",
+    "overwrite",
+    "tensorboard",
+)
+"""Settings that say where and how it runs, not what is learnt: they may differ when a training is
+taken up again."""
+
+DEFAULT_EPOCHS = 10
+
+
+class DevelopmentSettings(Settings):
+    """A development set: what a model is measured on while it is trained.
+
+    ``mining``: `source`, `target` (TSV of `columns`) and `gold`, F1 by the ratio margin;
+    ``tatoeba``: `paths` as for ``bitext evaluate tatoeba``; ``sts``: `paths` as for ``bitext
+    evaluate sts``, mean Pearson. Higher is better for all (of an error rate, 100 minus it is
+    taken).
+    """
+
+    metric: Literal["mining", "tatoeba", "sts"]
+    paths: list[str] = Field(default_factory=list)
+    source: str | None = None
+    target: str | None = None
+    columns: list[str] = Field(default_factory=lambda: ["id", "text"])
+    """of `source` and `target`"""
+    gold: str | None = None
+    every: int = Field(default=1000, ge=1)
+    """mini-batches between two measurements (taken at the next mega-batch)"""
+    patience: int | None = Field(default=None, ge=1)
+    """stop after so many measurements without a better one; None: only select the best"""
+
+    @model_validator(mode="after")
+    def _whole(self) -> DevelopmentSettings:
+        if self.metric == "mining" and not (self.source and self.target and self.gold):
+            raise ValueError("development: metric: mining needs source, target and gold")
+        if self.metric != "mining" and not self.paths:
+            raise ValueError(f"development: metric: {self.metric} needs paths")
+        return self
+
+
+class TrainConfig(DataConfig):
+    """Settings of ``train``: the data, the encoder, the objective and its schedule.
+
+    Sources: Wieting et al. 2019, sections 2 and 3 (margin 0.4, Adam 0.001, batches of 128,
+    mega-batches of 60, shared vocabulary of 20,000 pieces, 300 dimensions); the annealing of
+    mega-batches follows the code published with it.
+    """
+
+    bitext: list[BitextSpec] = Field(default_factory=list)
+    prepared: str | None = None
+    """folder written by ``bitext prepare``, in place of ``bitext`` and all that decides the data;
+    ``tokens`` chooses among those it has (all of them, where not set)"""
+    model: str
+    """folder to write"""
+    languages: list[str] = Field(default_factory=list)
+    """language codes kept in the model's description; by default those of the bitexts"""
+
+    encoder: Literal["average", "charagram", "lstm"] = "average"
+    combine: Literal["sum", "concatenate"] = "sum"
+    """of the averages of several tokens"""
+    dim: int = Field(default=300, ge=1)
+    projection: int | None = Field(default=None, ge=1)
+    """length of the sentence vector after a learnt linear map of the average"""
+    activation: Literal["tanh", "linear"] = "tanh"
+    """of ``encoder: charagram``"""
+    hidden: int = Field(default=150, ge=1)
+    """states of each direction of ``encoder: lstm``"""
+    shared: bool = True
+    """False: each language has vectors of its own (one bitext of two languages)"""
+    init: float = Field(default=0.1, gt=0)
+    """vectors start uniform in (-init, init)"""
+    initial_vectors: str | None = None
+    """word vectors to start from: text, a token and its numbers a line (of the first kind of
+    tokens)"""
+    pull: float = Field(default=0.0, ge=0)
+    """weight of the squared distance from the initial vectors, on the rows of each step"""
+    l2: float = Field(default=0.0, ge=0)
+    """weight of the squared length of the vectors, on the rows of each step"""
+
+    objective: Literal["margin", "softmax", "j_bi", "none"] = "margin"
+    """margin: hinge against hard negatives of the mega-batch; softmax: cross entropy against the
+    whole batch; j_bi: squared Euclidean hinge; none: no training, the random encoder"""
+    delta: float = Field(default=0.4, gt=0)
+    """margin of the objectives ``margin`` and ``j_bi``"""
+    scale: float = Field(default=20.0, gt=0)
+    """inverse temperature of the objective ``softmax``"""
+    additive_margin: float = Field(default=0.0, ge=0)
+    """taken from the translation's cosine by ``softmax``"""
+    negatives: int | None = Field(default=None, ge=0)
+    """negatives a side from the mega-batch: softmax 0 by default, j_bi 10; margin has one"""
+    negative_choice: Literal["max", "mix", "random"] = "max"
+    """the hardest, half of them random, or random; j_bi by default random"""
+    negative_pool: Literal["bilingual", "monolingual"] = "bilingual"
+    """the other side of the bitext, or both sides (paraphrases)"""
+    mask_duplicates: bool = True
+    """a sentence equal to the translation is no negative; off: as in the published code"""
+    batch: int = Field(default=128, ge=1)
+    """pairs in a mini-batch"""
+    mega_batch: int = Field(default=60, ge=1)
+    """most mini-batches among which negatives are sought"""
+    anneal: int = Field(default=150, ge=0)
+    """the mega-batch grows by one mini-batch about every so many mini-batches; 0: full size from
+    the start"""
+    learning_rate: float = Field(default=1e-3, gt=0)
+    schedule: Literal["constant", "linear"] = "linear"
+    """constant learning rate, or falling to zero over the planned epochs or minutes"""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """probability that a token of a sentence is left out in a step"""
+    scramble: float = Field(default=0.0, ge=0, le=1)
+    """share of the sentences of a step whose tokens are put in random order (``encoder: lstm``)"""
+    grad_clip: float | None = Field(default=None, gt=0)
+    """largest norm of a step's gradient; the published trainings did not clip"""
+    epochs: int | None = Field(default=None, ge=1)
+    """passes over the bitext; 10 unless `minutes` is given"""
+    minutes: float | None = Field(default=None, gt=0)
+    """wall-clock budget of the whole training, vocabulary included; a run that ends by it cannot be
+    repeated exactly"""
+    development: DevelopmentSettings | None = None
+    """model selection and early stopping"""
+
+    threads: int = Field(default=0, ge=0)
+    """0: all cores; the same result to the last bit needs the same number"""
+    device: str = "cpu"
+    checkpoint_minutes: float = Field(default=1.0, ge=0)
+    """least time between checkpoints; 0: at every mega-batch"""
+    keep_checkpoint: bool = False
+    overwrite: bool = False
+    tensorboard: bool = False
+    """write TensorBoard's event files too"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        data = dict(with_new_names(data, cls.renamed))
+        if data.get("epochs") is None and data.get("minutes") is None:
+            data["epochs"] = DEFAULT_EPOCHS
+        if data.get("encoder") == "charagram":
+            data.setdefault("tokens", ["ngrams"])
+        if data.get("objective") == "j_bi":
+            data.setdefault("negative_choice", "random")
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrainConfig:
+        if bool(self.bitext) == (self.prepared is not None):
+            raise ValueError("give either bitext or prepared")
+        if self.prepared is None:
+            self.network()
+        elif given := sorted(self.model_fields_set & set(DataConfig.model_fields) - {"bitext", "tokens", "seed"}):
+            raise ValueError(f"{', '.join(given)}: decided when {self.prepared} was prepared: leave it out here")
+        if self.objective == "j_bi" and self.negatives == 0:
+            raise ValueError("objective: j_bi needs at least one negative")
+        if self.objective == "softmax" and self.scale * (1 + self.additive_margin) > 80:
+            raise ValueError(f"scale {self.scale} is too large: scale * (1 + additive_margin) must not exceed 80")
+        if self.scramble and self.encoder != "lstm":
+            raise ValueError("scramble changes only the order, which encoder: lstm alone looks at")
+        return self
+
+    def chosen_tokens(self) -> list[str] | None:
+        """The tokens asked for; None for all that a prepared folder has."""
+        return list(self.tokens) if self.prepared is None or "tokens" in self.model_fields_set else None
+
+    def network(self, tokens: list[str] | None = None) -> NetworkSettings:
+        """The architecture, on `tokens` (by default those of the configuration)."""
+        return NetworkSettings.model_validate(
+            {
+                "kind": self.encoder,
+                "tokens": tokens or self.tokens,
+                "combine": self.combine,
+                "dim": self.dim,
+                "projection": self.projection,
+                "activation": self.activation,
+                "hidden": self.hidden,
+                "shared": self.shared,
+            }
+        )
+
+    def negatives_a_side(self) -> int:
+        """How many negatives the objective takes from the mega-batch."""
+        if self.negatives is not None and self.objective != "margin":
+            return self.negatives
+        return {"margin": 1, "j_bi": 10}.get(self.objective, 0)
+
+    def learnt(self) -> dict[str, Any]:
+        """The settings that decide the model, as plain data; those of the data are named by its
+        identity."""
+        return self.model_dump(mode="json", exclude={*RUNTIME_KEYS, *DataConfig.model_fields} - {"seed"})

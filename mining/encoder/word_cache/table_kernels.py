@@ -1,0 +1,341 @@
+"""The table of words, compiled: an open-addressing hash table over the bytes of words.
+
+A slot is three uint64: two that hold the word, and ``position << 8 | bytes of the word``, zero when
+the slot is free. A word of up to 16 bytes stands in the slot itself, filled up with zeros. Of a
+longer one the first number is its hash and the second the place of its bytes in `keys`. So what is
+found is always compared with the whole word. The position is where the word's pieces stand in a
+pool of int32: first ``number of pieces << 2 | flags``, then the pieces.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mining.compiled import compiled
+from mining.encoder.word_cache.native import ask_for, eight_bytes, trailing_zeros
+
+LONGEST = 64
+"""Bytes of the longest word that is kept."""
+INSIDE = 16
+"""Bytes of the longest word that stands in its slot."""
+CONTENT, UNKNOWN = 1, 2
+"""Flags of a word: it has a piece other than the bare boundary; it has unknown pieces."""
+_BATCH = 16
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+_FACTOR = np.uint64(0xD6E8FEB86659FD93)
+_ZERO, _ONE, _SHIFT, _BITS, _LENGTH = np.uint64(0), np.uint64(1), np.uint64(32), np.uint64(8), np.uint64(255)
+_BEYOND_SPACE = np.uint64(0x2121212121212121)
+_SPACE, _LOW_BYTE = np.uint64(0x20), np.uint64(0xFF)
+_HIGH_BITS = np.uint64(0x8080808080808080)
+_FROM_A, _FROM_Z = np.uint64(0x3F3F3F3F3F3F3F3F), np.uint64(0x2525252525252525)
+_SMALL = np.uint64(0x7F7F7F7F7F7F7F7F)
+
+
+@compiled
+def mixed(state, number):  # type: ignore[no-untyped-def]
+    """One round of a multiplicative hash."""
+    state = (state ^ number) * _FACTOR
+    return state ^ (state >> _SHIFT)
+
+
+@compiled
+def small_letters(chunk):  # type: ignore[no-untyped-def]
+    """Eight bytes of ASCII with A to Z in lower case."""
+    from_a = (chunk & _SMALL) + _FROM_A
+    beyond_z = (chunk & _SMALL) + _FROM_Z
+    return chunk | (((from_a & ~beyond_z) & _HIGH_BITS) >> np.uint64(2))
+
+
+@compiled
+def hash_of(low, high, length):  # type: ignore[no-untyped-def]
+    """Hash of a word that stands in its slot."""
+    return mixed(mixed(_SEED ^ np.uint64(length), low), high)
+
+
+@compiled
+def is_split(byte, splits):  # type: ignore[no-untyped-def]
+    """Whether a byte separates words: `splits` has a bit for each byte up to the space."""
+    return byte <= _SPACE and (splits >> np.uint64(byte)) & _ONE != _ZERO
+
+
+@compiled
+def word_part(chunk, splits):  # type: ignore[no-untyped-def]
+    """How many of eight bytes come before the first one that separates words."""
+    # The top bit of each byte below the space or equal to it; a byte after such a one may be marked
+    # wrongly.
+    marks = (chunk - _BEYOND_SPACE) & ~chunk & _HIGH_BITS
+    while marks != _ZERO:
+        size = trailing_zeros(marks) >> 3
+        if is_split((chunk >> np.uint64(8 * size)) & _LOW_BYTE, splits):
+            return size
+        marks &= marks - _ONE
+    return np.int64(8)
+
+
+@compiled
+def read_word(data, start, end, splits, folds):  # type: ignore[no-untyped-def]
+    """The word that starts at `start`: where it ends, the two numbers of its slot, and its hash.
+
+    For a word longer than `INSIDE` both numbers are its hash. Eight bytes are read at a time.
+    """
+    low = high = state = _ZERO
+    place, size = start, np.int64(8)
+    while size == 8:
+        if place + 8 <= len(data):
+            chunk = eight_bytes(data, place)
+            size = min(word_part(chunk, splits), end - place)
+            if size < 8:
+                chunk &= (_ONE << np.uint64(8 * size)) - _ONE
+        else:
+            chunk, size = _ZERO, np.int64(0)
+            while place + size < end and not is_split(np.uint64(data[place + size]), splits):
+                chunk |= np.uint64(data[place + size]) << np.uint64(8 * size)
+                size += 1
+        if place == start:
+            low = chunk
+        elif place == start + 8:
+            high = chunk
+        else:
+            state = mixed(state, chunk)
+        place += size
+    length = place - start
+    if length > INSIDE:
+        state = mixed(mixed(mixed(state, low), high), np.uint64(length))
+        return place, state, state, state
+    if folds and ((low | high) & _HIGH_BITS) == _ZERO:
+        low, high = small_letters(low), small_letters(high)
+    return place, low, high, hash_of(low, high, length)
+
+
+@compiled
+def find(slots, keys, data, start, length, low, high, state):  # type: ignore[no-untyped-def]
+    """The slot of the word at `start`, or the free slot where it would go."""
+    mask = len(slots) - 1
+    slot = np.int64(state >> _SHIFT) & mask
+    while True:
+        last = slots[slot, 2]
+        if last == _ZERO:
+            return slot
+        if np.int64(last & _LENGTH) == length and slots[slot, 0] == low:
+            if length <= INSIDE:
+                if slots[slot, 1] == high:
+                    return slot
+            else:
+                place, step = np.int64(slots[slot, 1]), 0
+                while step < length and keys[place + step] == data[start + step]:
+                    step += 1
+                if step == length:
+                    return slot
+        slot = (slot + 1) & mask
+
+
+@compiled
+def read_words(data, place, end, splits, folds, spread, slots, batch):  # type: ignore[no-untyped-def]
+    """Read words until `batch` is full or the text ends; where that is, and how many words were
+    read.
+
+    `batch` gets (first number, second number, hash, start, end) of each. Their slots are asked for,
+    so that they come from memory side by side.
+    """
+    words, mask = 0, len(slots) - 1
+    while place < end and words < len(batch):
+        if is_split(np.uint64(data[place]), splits):
+            place += 1
+            continue
+        start = place
+        place, low, high, state = read_word(data, start, end, splits, folds)
+        state &= spread
+        if place - start > INSIDE:
+            low = state
+        ask_for(slots, np.int64(state >> _SHIFT) & mask)
+        batch[words, 0], batch[words, 1], batch[words, 2] = low, high, state
+        batch[words, 3], batch[words, 4] = np.uint64(start), np.uint64(place)
+        words += 1
+    return place, words
+
+
+@compiled
+def scan(data, offsets, first, last, splits, folds, spread, slots, keys, found, ends, missed):  # type: ignore[no-untyped-def]
+    """Look up the words of the texts `first` to `last`; the number of words, and of those not in
+    the table.
+
+    Writes the position of each word to `found`, the number of words so far to `ends` after each
+    text, and for a word that is not in the table (word, start, end) to `missed`. `spread` is a mask
+    of the hash: all ones but in tests.
+    """
+    words = misses = 0
+    batch = np.empty((_BATCH, 5), np.uint64)
+    for text in range(first, last):
+        place, end = offsets[text], offsets[text + 1]
+        while place < end:
+            place, count = read_words(data, place, end, splits, folds, spread, slots, batch)
+            for word in range(count):
+                start, stop = np.int64(batch[word, 3]), np.int64(batch[word, 4])
+                last_part = _ZERO
+                if stop - start <= LONGEST:
+                    slot = find(slots, keys, data, start, stop - start, batch[word, 0], batch[word, 1], batch[word, 2])
+                    last_part = slots[slot, 2]
+                if last_part == _ZERO:
+                    missed[misses, 0], missed[misses, 1], missed[misses, 2] = words, start, stop
+                    misses += 1
+                found[words] = np.int64(last_part >> _BITS)
+                words += 1
+        ends[text - first] = words
+    return words, misses
+
+
+@compiled
+def gather(data, missed, count, splits, folds, spread, slots, keys, starts, known, numbers):  # type: ignore[no-untyped-def]
+    """Number the distinct words among the `count` missed ones, after `known` earlier ones; how many
+    there are now.
+
+    `slots` and `keys` are those of a table of their own: its positions are the numbers, and `keys`
+    has the bytes of all words, word i from ``starts[i]`` on. Words longer than `LONGEST` all count
+    as distinct.
+    """
+    for miss in range(count):
+        start, end = missed[miss, 1], missed[miss, 2]
+        length = end - start
+        if length <= LONGEST:
+            _, low, high, state = read_word(data, start, end, splits, folds)
+            state &= spread
+            if length > INSIDE:
+                low &= spread
+            slot = find(slots, keys, data, start, length, low, high, state)
+            if slots[slot, 2] != _ZERO:
+                numbers[miss] = np.int64(slots[slot, 2] >> _BITS)
+                continue
+            slots[slot, 0] = low
+            slots[slot, 1] = high if length <= INSIDE else np.uint64(starts[known])
+            slots[slot, 2] = (np.uint64(known) << _BITS) | np.uint64(length)
+        place = starts[known]
+        for step in range(length):
+            keys[place + step] = data[start + step]
+        numbers[miss] = known
+        known += 1
+        starts[known] = place + length
+    return known
+
+
+@compiled
+def pack(ids, ends, unknown, boundary, pool, positions):  # type: ignore[no-untyped-def]
+    """Write the known pieces of each word to `pool`, with their number and flags before them; how
+    much was written.
+
+    Word i has the pieces ``ids[ends[i]:ends[i + 1]]``. `positions` gets where each word starts.
+    """
+    size = 0
+    for word in range(len(ends) - 1):
+        positions[word] = size
+        flags, place = 0, size + 1
+        for piece in range(ends[word], ends[word + 1]):
+            if ids[piece] == unknown:
+                flags |= UNKNOWN
+                continue
+            if ids[piece] != boundary:
+                flags |= CONTENT
+            pool[place] = ids[piece]
+            place += 1
+        pool[size] = np.int32((place - size - 1) << 2 | flags)
+        size = place
+    return size
+
+
+@compiled
+def resolve(missed, count, numbers, positions, found):  # type: ignore[no-untyped-def]
+    """Put the positions of the missed words in their places, as ``-1 - position``: they are in
+    another pool."""
+    for miss in range(count):
+        found[missed[miss, 0]] = -1 - positions[numbers[miss]]
+
+
+@compiled
+def absorb(data, starts, count, splits, folds, spread, own, positions, slots, keys, pool, used):  # type: ignore[no-untyped-def]
+    """Insert new words, their pieces from the pool `own`, while there is room; how many words were
+    inserted.
+
+    `used`: words, bytes of `keys` and length of `pool` in use, brought up to date.
+    """
+    inserted = 0
+    for word in range(count):
+        start, end = starts[word], starts[word + 1]
+        length = end - start
+        if length > LONGEST:
+            continue
+        _, low, high, state = read_word(data, start, end, splits, folds)
+        state &= spread
+        if length > INSIDE:
+            low &= spread
+        slot = find(slots, keys, data, start, length, low, high, state)
+        if slots[slot, 2] != _ZERO:
+            continue
+        size = 1 + (own[positions[word]] >> 2)
+        outside = length if length > INSIDE else 0
+        if used[1] + outside > len(keys) or used[2] + size > len(pool) or 3 * (used[0] + 1) > 2 * len(slots):
+            break
+        for step in range(outside):
+            keys[used[1] + step] = data[start + step]
+        for step in range(size):
+            pool[used[2] + step] = own[positions[word] + step]
+        slots[slot, 0] = low
+        slots[slot, 1] = high if length <= INSIDE else np.uint64(used[1])
+        slots[slot, 2] = (np.uint64(used[2]) << _BITS) | np.uint64(length)
+        used[0] += 1
+        used[1] += outside
+        used[2] += size
+        inserted += 1
+    return inserted
+
+
+@compiled
+def rehash(old, slots, spread):  # type: ignore[no-untyped-def]
+    """Put the words of `old` into `slots`, which is empty."""
+    mask = len(slots) - 1
+    for place in range(len(old)):
+        length = np.int64(old[place, 2] & _LENGTH)
+        if length == 0:
+            continue
+        state = old[place, 0] if length > INSIDE else hash_of(old[place, 0], old[place, 1], length) & spread
+        slot = np.int64(state >> _SHIFT) & mask
+        while slots[slot, 2] != _ZERO:
+            slot = (slot + 1) & mask
+        for part in range(3):
+            slots[slot, part] = old[place, part]
+
+
+@compiled
+def tally(found, words, pool, own):  # type: ignore[no-untyped-def]
+    """Known pieces of so many words."""
+    total = 0
+    for word in range(words):
+        position = found[word]
+        total += (pool[position] if position >= 0 else own[-1 - position]) >> 2
+    return total
+
+
+@compiled
+def flatten(found, ends, texts, pool, own, unknown, ids, offsets):  # type: ignore[no-untyped-def]
+    """Pieces of each text from its words, by the rule for unknown pieces; their number.
+
+    Unknown pieces are left out; a text in which nothing is known but bare boundaries, and something
+    unknown, is one unknown piece.
+    """
+    word, total = 0, 0
+    offsets[0] = 0
+    for text in range(texts):
+        flags, before = 0, total
+        while word < ends[text]:
+            position = found[word]
+            source = pool if position >= 0 else own
+            place = position if position >= 0 else -1 - position
+            header = source[place]
+            flags |= header & (CONTENT | UNKNOWN)
+            for step in range(1, 1 + (header >> 2)):
+                ids[total] = source[place + step]
+                total += 1
+            word += 1
+        if flags == UNKNOWN:
+            ids[before] = unknown
+            total = before + 1
+        offsets[text + 1] = total
+    return total

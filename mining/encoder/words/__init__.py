@@ -1,9 +1,0 @@
-"""Encoding at the speed of memory: words are looked up by their bytes, and rows added by compiled code."""
-
-from __future__ import annotations
-
-from mining.encoder.words.finder import WordPieces, word_pieces
-from mining.encoder.words.rules import word_rules
-from mining.encoder.words.table import WORD_MEMORY, WordStatistics
-
-__all__ = ["WORD_MEMORY", "WordPieces", "WordStatistics", "word_pieces", "word_rules"]

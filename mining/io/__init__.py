@@ -1,0 +1,1 @@
+"""How files are read, checked, written whole and renamed."""

@@ -1,0 +1,90 @@
+"""Flat arrays on disk: ``.npy`` files that grow by blocks, and are checked before they are
+memory-mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from mining.corpus import file_hash
+from mining.errors import UsageError
+
+
+class GrowingArray:
+    """A one-dimensional ``.npy`` file that grows by blocks and is whole once closed."""
+
+    def __init__(self, path: Path, dtype: str) -> None:
+        # A symbolic link in its place gives way: what it points to is never written.
+        path.unlink(missing_ok=True)
+        self._file = path.open("xb")
+        self._dtype = np.dtype(dtype)
+        self._length = 0
+        self._header()
+
+    def append(self, values: np.ndarray) -> None:
+        """Add `values` at the end."""
+        self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
+        self._length += len(values)
+
+    def _header(self) -> None:
+        # numpy pads the header so that the length may grow in place.
+        descr = np.lib.format.dtype_to_descr(self._dtype)
+        header = {"descr": descr, "fortran_order": False, "shape": (self._length,)}
+        self._file.seek(0)
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def close(self) -> None:
+        """Write the final length."""
+        self._header()
+        self._file.close()
+
+    def __enter__(self) -> GrowingArray:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def write_array(path: Path, values: np.ndarray) -> None:
+    """Write a whole one-dimensional array."""
+    with GrowingArray(path, values.dtype.str) as array:
+        array.append(values)
+
+
+def array_facts(path: Path) -> dict[str, Any]:
+    """What ``open_array`` and ``check_contents`` check of a finished file: dtype, length, bytes and
+    their hash."""
+    values = np.load(path, mmap_mode="r")
+    facts = {"dtype": values.dtype.name, "length": len(values), "bytes": path.stat().st_size}
+    return {**facts, "hash": file_hash(path)}
+
+
+def check_contents(path: Path, facts: Mapping[str, Any], mend: str) -> None:
+    """Raise UsageError when a file does not hold the bytes that were written; reads it whole."""
+    if file_hash(path) != facts["hash"]:
+        raise UsageError(f"{path}: is not the file that was written; {mend}")
+
+
+def open_array(path: Path, facts: Mapping[str, Any], mend: str) -> np.ndarray:
+    """A memory-mapped one-dimensional array; raises UsageError when the file is missing or not as
+    `facts` say."""
+    try:
+        size = path.stat().st_size
+        if size != facts["bytes"]:
+            raise UsageError(f"{path}: has {size:,} bytes where {facts['bytes']:,} were written; {mend}")
+        # An empty file body cannot be mapped.
+        values: np.ndarray = np.load(path, mmap_mode="r" if facts["length"] else None)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: is missing; {mend}") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: damaged ({error}); {mend}") from None
+    if values.shape != (facts["length"],) or values.dtype.name != facts["dtype"]:
+        found = f"{values.dtype.name} of shape {values.shape}"
+        raise UsageError(f"{path}: holds {found}, not {facts['length']:,} {facts['dtype']}; {mend}")
+    return values
