@@ -1,4 +1,8 @@
-"""Configuration models: frozen, strict, and helpful about a mistyped key."""
+"""Settings: frozen, strict, helpful about a mistyped key, and described by their docstrings.
+
+The docstring below an attribute is its description: the command line shows it as the help of its
+flag.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,19 @@ import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType, UnionType
-from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import core_schema
 
 from mining.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic.fields import FieldInfo
+
+    from mining.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +35,28 @@ def _members(annotation: Any) -> Iterator[Any]:
             yield from _members(inner)
     else:
         yield annotation
+
+
+class one_of:  # noqa: N801 - it stands in annotations, as a function would
+    """The values of a setting are the names in a registry: ``Annotated[str, one_of(MARGINS)]``.
+
+    `others` are names that are allowed beside those of the registry, such as ``auto``. Only the
+    names are looked at, so nothing is imported.
+    """
+
+    def __init__(self, registry: Registry[Any], *others: str) -> None:
+        self._registry, self._others = registry, others
+
+    def names(self) -> tuple[str, ...]:
+        """All names that the setting may have."""
+        return (*self._others, *self._registry.names())
+
+    def check(self, name: str) -> str:
+        """`name` itself; raises ValueError for a name that is not one of them."""
+        return name if name in self._others else self._registry.check(name)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
 
 
 def with_new_names(data: Any, renamed: Mapping[str, str]) -> Any:
@@ -40,11 +73,20 @@ def with_new_names(data: Any, renamed: Mapping[str, str]) -> Any:
 class Settings(BaseModel):
     """A frozen group of settings in which an unknown key is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     #: Keys of earlier versions, and what they are called now. They are read for one more version,
     #: with a note.
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @classmethod
+    def fields(cls) -> Mapping[str, FieldInfo]:
+        """All keys that a mapping of these settings may have, with type, default, limits and help.
+
+        A class that reads keys beside its attributes (those of registered search methods) gives
+        them too.
+        """
+        return cls.model_fields
 
     @model_validator(mode="before")
     @classmethod
@@ -64,26 +106,28 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=Settings)
 
 
-def _known_keys(model: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
-    """The keys allowed at `path` (list indices and union tags are skipped)."""
+def settings_at(model: type[Settings], path: tuple[Any, ...]) -> type[Settings] | None:
+    """The settings that stand at the key `path` of `model`, such as those at ``("search",)``; None
+    where there are none. Indices of lists are skipped."""
     for part in path:
-        field = model.model_fields.get(str(part))
+        field = model.fields().get(str(part))
         if field is None:
             continue
-        inner = [m for m in _members(field.annotation) if isinstance(m, type) and issubclass(m, BaseModel)]
+        inner = [m for m in _members(field.annotation) if isinstance(m, type) and issubclass(m, Settings)]
         if not inner:
-            return []
+            return None
         model = inner[0]
-    return list(model.model_fields)
+    return model
 
 
-def explain(error: ValidationError, model: type[BaseModel], where: str) -> UsageError:
+def explain(error: ValidationError, model: type[Settings], where: str) -> UsageError:
     """Turn pydantic's report into one message that names the file, the key and the mend."""
     lines = []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
-            known = _known_keys(model, item["loc"][:-1])
+            inner = settings_at(model, item["loc"][:-1])
+            known = list(inner.fields()) if inner else []
             near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
             mend = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
             lines.append(f"unknown key '{key}': {mend}")
@@ -119,18 +163,33 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return data
 
 
-def override(data: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+def override(data: Mapping[str, Any], flags: Mapping[str, Any], model: type[Settings] | None = None) -> dict[str, Any]:
     """A copy of `data` with dotted `flags` (``{"search.k": 8}``) laid over it; flags of value None
-    are not given."""
+    are not given.
+
+    A key stands for the same setting under its old and its new name: with a `model`, the flag
+    replaces either.
+    """
     result: dict[str, Any] = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
     for dotted, value in flags.items():
         if value is None:
             continue
         *parents, last = dotted.split(".")
-        place = result
+        target = result
         for parent in parents:
-            inner = place.get(parent)
-            place[parent] = dict(inner) if isinstance(inner, dict) else {}
-            place = place[parent]
-        place[last] = value
+            inner = target.get(parent)
+            target[parent] = dict(inner) if isinstance(inner, dict) else {}
+            target = target[parent]
+        for key in _other_names(model, parents, last):
+            target.pop(key, None)
+        target[last] = value
     return result
+
+
+def _other_names(model: type[Settings] | None, parents: list[str], key: str) -> list[str]:
+    """The other names, old or new, of the setting `key` at `parents`."""
+    inner = settings_at(model, tuple(parents)) if model is not None else None
+    if inner is None:
+        return []
+    now = inner.renamed.get(key, key)
+    return [name for name in (now, *(old for old, new in inner.renamed.items() if new == now)) if name != key]
