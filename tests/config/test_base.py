@@ -33,7 +33,7 @@ def test_a_registered_name_is_taken(name):
 
 
 def test_another_name_is_refused_with_a_mend():
-    with pytest.raises(UsageError, match="^x: network: unknown package 'eror': did you mean 'errors'"):
+    with pytest.raises(UsageError, match=r"^x: network: unknown package 'eror': did you mean 'errors'"):
         validate(Outer, {"network": "eror"}, "x")
 
 
@@ -45,7 +45,7 @@ def test_a_flag_replaces_the_key_under_either_name(given, flag):
 
 
 def test_a_key_under_both_names_is_refused():
-    with pytest.raises(UsageError, match="unknown key 'search.nearest'"):
+    with pytest.raises(UsageError, match=r"unknown key 'search\.nearest'"):
         validate(Outer, {"search": {"nearest": 3, "nprobe": 5}}, "x")
 
 
