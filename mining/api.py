@@ -19,7 +19,7 @@ from mining.encoder.checked import encode_checked
 from mining.errors import UsageError
 from mining.margin import neighbour_means
 from mining.matching import BACKWARD, FORWARD, best_candidates, match
-from mining.pairs import PAIRS_SCHEMA
+from mining.schemas import PAIRS_SCHEMA
 from mining.search.cluster_search import NEAREST, search_clusters
 from mining.search.neighbours import Neighbours
 from mining.search.planner import Task, plan_search
@@ -170,7 +170,7 @@ def mine(
     number of rows as `bitext plan` does. Without ids the positions serve, as strings.
     `target_encoder` encodes the target side where a model keeps its languages apart.
 
-    Returns a table of `mining.pairs.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold``
+    Returns a table of `mining.schemas.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold``
     if one is given: the same pairs and scores as ``bitext mine`` gives for the same texts. A lone
     surrogate (of a text read with ``surrogateescape``) is encoded as the encoder reads it and
     stands in the table as U+FFFD. Raises UsageError when k exceeds a side, ValueError for an

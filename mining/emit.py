@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mining.margin import DECIMALS
 from mining.matching import DIRECTIONS
-from mining.pairs import CANDIDATES_SCHEMA, PAIRS_SCHEMA
+from mining.schemas import CANDIDATES_SCHEMA, PAIRS_SCHEMA
 from mining.search.neighbours import Neighbours
 from mining.text_arrays import table_parts
 

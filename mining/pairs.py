@@ -1,4 +1,4 @@
-"""The one schema of mined pairs, and reading and writing it as Parquet, TSV or JSON lines."""
+"""Files of mined pairs: reading and writing them as Parquet, TSV or JSON lines."""
 
 from __future__ import annotations
 
@@ -18,48 +18,9 @@ from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
 from mining.errors import InputError, UsageError
 from mining.io.atomic import replacing
 from mining.io.tsv import tsv_bytes
+from mining.schemas import PAIRS_SCHEMA
 from mining.text_arrays import text_array
 
-PAIRS_SCHEMA = pa.schema(
-    [
-        ("score", pa.float64()),
-        ("cosine", pa.float64()),
-        ("source_mean", pa.float64()),
-        ("target_mean", pa.float64()),
-        ("rank", pa.int32()),
-        ("direction", pa.string()),
-        ("source_id", pa.string()),
-        ("target_id", pa.string()),
-        ("source_text", pa.string()),
-        ("target_text", pa.string()),
-        ("source_occurrences", pa.int64()),
-        ("target_occurrences", pa.int64()),
-    ]
-)
-#: What a row that is not used is recorded as (``dropped.parquet``).
-DROPPED_SCHEMA = pa.schema(
-    [
-        ("side", pa.string()),
-        ("id", pa.string()),
-        ("file", pa.string()),
-        ("line", pa.int64()),
-        ("reason", pa.string()),
-        ("kept_id", pa.string()),
-        ("text", pa.string()),
-    ]
-)
-#: All k candidates of both directions (``candidates.parquet``); rank 0 means: not found from that
-#: side.
-CANDIDATES_SCHEMA = pa.schema(
-    [
-        ("source_id", pa.string()),
-        ("target_id", pa.string()),
-        ("score", pa.float64()),
-        ("cosine", pa.float64()),
-        ("forward_rank", pa.int32()),
-        ("backward_rank", pa.int32()),
-    ]
-)
 #: Rows of a Parquet row group: fixed, so that the bytes do not depend on how the rows arrived.
 GROUP_ROWS = 65_536
 #: Columns of few distinct values, stored by dictionary. For ids, texts and scores, of which hardly
@@ -222,8 +183,9 @@ def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""Numbered lines of a TSV or JSON lines file, compressed or not; only ``\n`` ends one."""
     for number, line in numbered_lines(str(path), "skip", MAX_LINE_CHARS):
         if isinstance(line, FaultyLine):
-            reason = line.reason.replace("_utf8", " UTF-8").replace("_", " ")
-            raise InputError(f"{path}:{number}: {reason} in a file of mined pairs: correct or remove the line")
+            raise InputError(
+                f"{path}:{number}: {line.reason.words} in a file of mined pairs: correct or remove the line"
+            )
         yield number, without_marks(line)
 
 

@@ -33,6 +33,7 @@ from mining.errors import InputError, RunError, UsageError
 from mining.io.atomic import check_place, replacing
 from mining.margin import DECIMALS, Margin, count_floored, margin_scores, neighbour_means
 from mining.pairs import refuse_input, write_parquet, write_tsv
+from mining.schemas import Reason
 from mining.search import exact_cosines, from_stored, knn, to_stored
 from mining.text_arrays import table_parts, text_array, whole
 
@@ -239,7 +240,7 @@ class PairScorer:
         scored = np.zeros(len(rows), dtype=bool)
         for i, ok in zip(tried, valid.tolist(), strict=True):
             scored[i] = ok
-            reasons[i] = None if ok else "no_pieces"
+            reasons[i] = None if ok else Reason.NO_PIECES
         numbers = self._numbers(_as_mined(source[valid]), _as_mined(target[valid]))
         self.tally.update(reason or SCORED for reason in reasons)
         columns = {
@@ -253,8 +254,8 @@ class PairScorer:
 
     def _fault(self, pair: tuple[str, ...]) -> str | None:
         if not all(text.strip() for text in pair):
-            return "blank"
-        return "too_long" if max(map(len, pair)) > self.max_chars else None
+            return Reason.BLANK
+        return Reason.TOO_LONG if max(map(len, pair)) > self.max_chars else None
 
     def _numbers(self, source: np.ndarray, target: np.ndarray) -> dict[str, np.ndarray | None]:
         """Cosine, means and margin of the pairs of rows of two (n, d) float32 matrices of unit

@@ -6,7 +6,7 @@ import torch
 from mining import load_encoder, mine
 from mining.api import match_texts, search_texts
 from mining.errors import UsageError
-from mining.pairs import PAIRS_SCHEMA
+from mining.schemas import PAIRS_SCHEMA
 from mining.threads import resolve_threads
 
 

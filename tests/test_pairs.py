@@ -9,7 +9,6 @@ from mining.errors import InputError, UsageError
 from mining.evaluation.tables import table_blocks
 from mining.pairs import (
     GROUP_ROWS,
-    PAIRS_SCHEMA,
     read_pairs_file,
     read_parquet,
     read_parquet_schema,
@@ -17,6 +16,7 @@ from mining.pairs import (
     write_parquet,
     write_tsv,
 )
+from mining.schemas import PAIRS_SCHEMA
 
 
 def table(rows: int, text: str = "a text") -> pa.Table:

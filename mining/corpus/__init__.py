@@ -11,14 +11,10 @@ from __future__ import annotations
 from mining.corpus.dedup import dedup_key, first_occurrence
 from mining.corpus.inputs import file_hash, list_inputs, new_digest
 from mining.corpus.reader import read_corpus, read_rows, read_tables
-from mining.corpus.rows import BAD_ROW, BLANK, INVALID_UTF8, TOO_LONG, Row, row_blocks
+from mining.corpus.rows import Row, row_blocks
 from mining.corpus.spec import BitextSpec, CorpusSpec, InputFile, RowRules
 
 __all__ = [
-    "BAD_ROW",
-    "BLANK",
-    "INVALID_UTF8",
-    "TOO_LONG",
     "BitextSpec",
     "CorpusSpec",
     "InputFile",

@@ -13,9 +13,10 @@ from mining.corpus.compression import Digest, read_all
 from mining.corpus.mo import parse_mo
 from mining.corpus.plurals import PluralForms, plural_forms
 from mining.corpus.po import Fault, Message, parse_po
-from mining.corpus.rows import BAD_ROW, INVALID_UTF8, Row, dropped, generated_id, invalid_utf8_error, make_row
+from mining.corpus.rows import Row, dropped, generated_id, invalid_utf8_error, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules, without_compression
 from mining.errors import InputError
+from mining.schemas import Reason
 
 _CHARSET = re.compile(r"\bcharset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)  # wherever in the header, as for msgfmt
 _ESCAPED = re.compile("[\udc80-\udcff]")
@@ -53,7 +54,7 @@ def read_catalogue(spec: RowRules, file: InputFile, layout: Layout, digest: Dige
                 problem = f"not a sound gettext catalogue ({item.problem}): {_MEND}, or set on_bad_row: skip"
                 raise InputError(f"{file.path}, line {item.line}: {problem}")
             texts = (_ESCAPED.sub("\ufffd", item.content),) * len(layout.fields)
-            yield dropped(row_id, texts, file.name, number, BAD_ROW)
+            yield dropped(row_id, texts, file.name, number, Reason.BAD_ROW)
             continue
         texts = tuple(item.source if field == "msgid" else item.translation for field in layout.fields)
         cleaned = tuple(_ESCAPED.sub("\ufffd", text) for text in texts)
@@ -61,7 +62,7 @@ def read_catalogue(spec: RowRules, file: InputFile, layout: Layout, digest: Dige
             where = "entry" if _is_mo(file.path) else "line"
             raise invalid_utf8_error(file.path, item.place, "or not of the charset that the header declares", where)
         if cleaned != texts and spec.invalid_utf8 == "skip":
-            yield dropped(row_id, cleaned, file.name, number, INVALID_UTF8)
+            yield dropped(row_id, cleaned, file.name, number, Reason.INVALID_UTF8)
         else:
             row = make_row(row_id, cleaned, file.name, number, spec.max_chars)
             yield row._replace(replaced=cleaned != texts)

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from mining.corpus.compression import Digest
 from mining.corpus.lines import FaultyLine, Line, ReplacedLine, numbered_lines, without_marks
-from mining.corpus.rows import BLANK, INVALID_UTF8, Row, bad_row, dropped, generated_id, invalid_utf8_error, make_row
+from mining.corpus.rows import Row, bad_row, dropped, generated_id, invalid_utf8_error, make_row
 from mining.corpus.spec import NO_ID, InputFile, Layout, RowRules
 from mining.corpus.tables import TableForm
+from mining.schemas import Reason
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -61,7 +62,7 @@ class _JsonReader:
             return dropped(generated_id(name, number), (head,) * self.width, name, number, line.reason)
         text = without_marks(line)
         if not text or text.isspace():
-            return dropped(generated_id(name, number), ("",) * self.width, name, number, BLANK)
+            return dropped(generated_id(name, number), ("",) * self.width, name, number, Reason.BLANK)
         row = self._row(number, text)
         return row._replace(replaced=True) if isinstance(line, ReplacedLine) else row
 
@@ -141,7 +142,7 @@ class _JsonReader:
         if self.spec.invalid_utf8 == "strict":
             raise invalid_utf8_error(self.file.path, number, "a lone surrogate such as \\ud800")
         own = row_id if clean_id == row_id else generated_id(name, number)
-        return dropped(own, cleaned, name, number, INVALID_UTF8, extra)
+        return dropped(own, cleaned, name, number, Reason.INVALID_UTF8, extra)
 
 
 _MISSING = object()

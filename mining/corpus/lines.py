@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from mining.corpus.compression import BrokenStreamError, Digest, read_pieces
 from mining.corpus.foreign import HEAD, foreign
-from mining.corpus.rows import INVALID_UTF8, LONGEST_TEXT, TOO_LONG, invalid_utf8_error
+from mining.corpus.rows import LONGEST_TEXT, invalid_utf8_error
 from mining.corpus.spec import Policy
 from mining.errors import InputError
+from mining.schemas import Reason
 
 HEAD_BYTES = 4096
 MIN_LINE_LIMIT = 4 << 20
@@ -30,7 +31,7 @@ class FaultyLine:
     U+FFFD for what is not UTF-8; ``tabs`` counts the tabs of the whole line.
     """
 
-    reason: str
+    reason: Reason
     head: str
     tabs: int
 
@@ -235,10 +236,12 @@ class _LineDecoder:
                 place = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"
                 raise invalid_utf8_error(self.path, number, place) from None
         line = raw.decode("utf-8", "replace").removesuffix("\r")
-        return ReplacedLine(line) if self.policy == "replace" else FaultyLine(INVALID_UTF8, line, raw.count(b"\t"))
+        return (
+            ReplacedLine(line) if self.policy == "replace" else FaultyLine(Reason.INVALID_UTF8, line, raw.count(b"\t"))
+        )
 
     def _long(self, long: _LongLine, number: int) -> FaultyLine:
         if not long.valid and self.policy == "strict":
             raise invalid_utf8_error(self.path, number)
-        reason = INVALID_UTF8 if not long.valid and self.policy == "skip" else TOO_LONG
+        reason = Reason.INVALID_UTF8 if not long.valid and self.policy == "skip" else Reason.TOO_LONG
         return FaultyLine(reason, long.head.decode("utf-8", "replace"), long.tabs)

@@ -13,10 +13,11 @@ from pyarrow import types
 
 from mining.corpus.cells import inspect
 from mining.corpus.compression import Digest, open_seekable
-from mining.corpus.rows import INVALID_UTF8, Row, bad_row, dropped, generated_id, invalid_utf8_error, make_row
+from mining.corpus.rows import Row, bad_row, dropped, generated_id, invalid_utf8_error, make_row
 from mining.corpus.spec import NO_ID, InputFile, Layout, RowRules
 from mining.corpus.tables import TableForm, TextColumn, judged
 from mining.errors import InputError, UsageError
+from mining.schemas import Reason
 
 BATCH_ROWS = 8192
 _BATCH_BYTES = 1 << 26
@@ -139,7 +140,7 @@ class _Reader:
             raise invalid_utf8_error(self.file.path, number, where="row")
         if replaced and self.spec.invalid_utf8 == "skip":
             kept = own if own.strip() and _is_utf8(row_id) else generated_id(name, number)
-            return dropped(kept, texts, name, number, INVALID_UTF8, extra)
+            return dropped(kept, texts, name, number, Reason.INVALID_UTF8, extra)
         if not own or own.isspace():
             problem = f"the id in column '{self.id_column}' is empty: give the row an id, {NO_ID}"
             return bad_row(self.spec, self.file.path, name, number, texts, problem, "row")

@@ -7,11 +7,7 @@ from typing import NamedTuple
 
 from mining.corpus.spec import RowRules
 from mining.errors import InputError
-
-BLANK = "blank"
-TOO_LONG = "too_long"
-INVALID_UTF8 = "invalid_utf8"
-BAD_ROW = "bad_row"
+from mining.schemas import Reason
 
 PREVIEW_CHARS = 200
 """An unusable row keeps at most so many characters of each text, enough to recognise it in the
@@ -50,11 +46,11 @@ def make_row(
     space)."""
     for text in texts:
         if len(text) > min(max_chars, LONGEST_TEXT):
-            return dropped(row_id, texts, name, line, TOO_LONG, extra)
+            return dropped(row_id, texts, name, line, Reason.TOO_LONG, extra)
     for text in texts:
         if not text or text.isspace():
             # Whole texts, since the other side of a pair may be wanted as it is.
-            return Row(row_id, texts, name, line, BLANK, extra)
+            return Row(row_id, texts, name, line, Reason.BLANK, extra)
     return Row(row_id, texts, name, line, None, extra)
 
 
@@ -93,7 +89,7 @@ def bad_row(
     """
     if rules.on_bad_row == "error":
         raise InputError(f"{path}, {where} {line}: {problem}, or set on_bad_row: skip")
-    return dropped(generated_id(name, line), texts, name, line, BAD_ROW)
+    return dropped(generated_id(name, line), texts, name, line, Reason.BAD_ROW)
 
 
 def invalid_utf8_error(path: str, line: int, detail: str = "", where: str = "line") -> InputError:

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from mining.corpus.cells import cut, inspect, string_buffers, strings
-from mining.corpus.rows import BLANK, LONGEST_TEXT, PREVIEW_CHARS, TOO_LONG, Row, row_blocks
+from mining.corpus.rows import LONGEST_TEXT, PREVIEW_CHARS, Row, row_blocks
 from mining.corpus.spec import BitextSpec, RowRules
+from mining.schemas import Reason
 
 #: Rows turned into Arrow at a time: Python strings cost several times their text.
 _BLOCK_ROWS, _BLOCK_CHARS = 8192, 4_000_000
-_REASONS = pa.array([BLANK, TOO_LONG], pa.string())
+_REASONS = pa.array([Reason.BLANK, Reason.TOO_LONG], pa.string())
 _FIXED = [("file", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("replaced", pa.bool_())]
 
 

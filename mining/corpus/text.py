@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from mining.corpus.cells import find_cells, strings
 from mining.corpus.compression import Digest
 from mining.corpus.lines import FaultyLine, Line, ReplacedLine, read_blocks, without_marks
-from mining.corpus.rows import INVALID_UTF8, Row, dropped, generated_id, make_row
+from mining.corpus.rows import Row, dropped, generated_id, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules
 from mining.corpus.tables import TableForm, TextColumn, judged
 from mining.errors import InputError
+from mining.schemas import Reason
 
 
 def read_text(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
@@ -105,6 +106,8 @@ def _pairs(form: TableForm, spec: RowRules, name: str, first: int, sides: list[_
     if all(side.faults.null_count == len(lines) for side in sides):
         return form.of_columns(name, lines, *judged(columns, spec.max_chars), replaced=replaced)
     pairs = zip(*(side.faults.to_pylist() for side in sides), strict=True)
-    faults = pa.array([INVALID_UTF8 if INVALID_UTF8 in pair else pair[0] or pair[1] for pair in pairs], pa.string())
+    faults = pa.array(
+        [Reason.INVALID_UTF8 if Reason.INVALID_UTF8 in pair else pair[0] or pair[1] for pair in pairs], pa.string()
+    )
     texts, reasons = judged(columns, spec.max_chars, faults.is_valid().to_numpy(zero_copy_only=False))
     return form.of_columns(name, lines, texts, pc.coalesce(faults, reasons), replaced=replaced)

@@ -13,11 +13,12 @@ from defusedxml.common import DefusedXmlException  # type: ignore[import-untyped
 from defusedxml.ElementTree import DefusedXMLParser  # type: ignore[import-untyped]
 
 from mining.corpus.compression import BrokenStreamError, Digest, read_pieces
-from mining.corpus.rows import BAD_ROW, INVALID_UTF8, Row, bad_row, dropped, generated_id, make_row
+from mining.corpus.rows import Row, bad_row, dropped, generated_id, make_row
 from mining.corpus.spec import InputFile, Layout, RowRules
 from mining.corpus.tmx_units import Unit, Units
 from mining.corpus.xml_text import FORBIDDEN, INVALID_BYTES, xml_as_utf8
 from mining.errors import InputError, UsageError
+from mining.schemas import Reason
 
 _KEPT = 1 << 16
 """Bytes of the pieces before that the parser may not have looked at yet."""
@@ -78,9 +79,9 @@ def _reason(spec: RowRules, unit: Unit) -> str | None:
     read = (*unit.texts, unit.tuid) if spec.id else unit.texts
     forbidden = any(FORBIDDEN in text for text in read)
     if forbidden and spec.invalid_utf8 != "replace" and spec.on_bad_row == "skip":
-        return BAD_ROW
+        return Reason.BAD_ROW
     if spec.invalid_utf8 == "skip" and (forbidden or any(INVALID_BYTES in text for text in read)):
-        return INVALID_UTF8
+        return Reason.INVALID_UTF8
     return None
 
 

@@ -21,11 +21,11 @@ from mining.encoder.stored import TableType
 from mining.encoder.vector_file import Block, Written, check_target, write_vectors
 from mining.encoder.word_cache import WORD_MEMORY, WordStatistics
 from mining.errors import InputError, UsageError
+from mining.schemas import Reason
 
 BLOCK_ROWS = 8192
 BLOCK_BYTES = 8_000_000
 """A block of rows ends at so many bytes of text even when it has few rows."""
-NO_PIECES = "no_pieces"
 
 
 class EncodeConfig(Settings):
@@ -102,7 +102,7 @@ def _encoded(encoder: Encoder, tables: Iterable[pa.Table], threads: int, tally: 
         block = table.combine_chunks()
         texts, reasons = block.column("text").chunk(0), block.column("reason").chunk(0)
         vectors, valid = encoder.encode(pc.if_else(reasons.is_null(), texts, ""), threads)
-        tally.reasons.update(reasons.fill_null(NO_PIECES).filter(pa.array(~valid)).to_pylist())
+        tally.reasons.update(reasons.fill_null(Reason.NO_PIECES).filter(pa.array(~valid)).to_pylist())
         tally.replaced += block.column("replaced").to_numpy().sum()
         yield block.column("id").chunk(0), vectors, valid
 

@@ -32,18 +32,17 @@ from mining.evaluation.tables import (
     read_ledger,
 )
 from mining.evaluation.threshold import best_threshold, precision_recall_f1
+from mining.schemas import Reason
 
 EXAMPLES = 5
-#: These two reasons of the ledger concern a pair, not a row: the row was encoded and searched.
-UNMATCHED = "unmatched"
 NOT_NEIGHBOURS = "not_neighbours"
 NOT_SELECTED = "not_selected"
 NOT_IN_PAIRS = "not_in_pairs"
-BELOW_THRESHOLD = "below_threshold"
-_PAIR_REASONS = pa.array([UNMATCHED, BELOW_THRESHOLD], pa.large_string())
+#: These two reasons of the ledger concern a pair, not a row: the row was encoded and searched.
+_PAIR_REASONS = pa.array([Reason.UNMATCHED, Reason.BELOW_THRESHOLD], pa.large_string())
 #: Misses that another matching or threshold could have avoided (or for which nothing says that none
 #: could).
-REACHABLE = frozenset({BELOW_THRESHOLD, NOT_SELECTED, NOT_IN_PAIRS})
+REACHABLE = frozenset({Reason.BELOW_THRESHOLD, NOT_SELECTED, NOT_IN_PAIRS})
 
 
 @dataclass(frozen=True)
@@ -181,19 +180,19 @@ def _miss_reasons(
     """Why each of the gold pairs `missed` (m,) is missed."""
     ids = [ids.take(pa.array(missed)) for ids in (kept.source, kept.target)]
     dropped = [ledger.reasons(side, column) for side, column in zip(SIDES, ids, strict=True)]
-    on_row = [pc.invert(pc.is_in(pc.fill_null(d, UNMATCHED), value_set=_PAIR_REASONS)) for d in dropped]
+    on_row = [pc.invert(pc.is_in(pc.fill_null(d, Reason.UNMATCHED), value_set=_PAIR_REASONS)) for d in dropped]
     if ranks is None:
         other = pa.scalar(NOT_IN_PAIRS)
     else:
         # Both rows lost their own best pair to the run's threshold, and this one scores no higher
         # than those.
-        below = pc.and_(*(pc.fill_null(pc.equal(d, BELOW_THRESHOLD), False) for d in dropped))
-        chosen = pc.if_else(below, BELOW_THRESHOLD, NOT_SELECTED)
+        below = pc.and_(*(pc.fill_null(pc.equal(d, Reason.BELOW_THRESHOLD), False) for d in dropped))
+        chosen = pc.if_else(below, Reason.BELOW_THRESHOLD, NOT_SELECTED)
         other = pc.if_else(pa.array(ranks.listed[missed]), chosen, NOT_NEIGHBOURS)
     for side, reason, row in reversed(list(zip(SIDES, dropped, on_row, strict=True))):
         named = pc.binary_join_element_wise(side, reason.cast(pa.string()), "_")
         other = pc.if_else(row, named, other)
-    return pc.if_else(pa.array(in_pairs[missed]), BELOW_THRESHOLD, other)
+    return pc.if_else(pa.array(in_pairs[missed]), Reason.BELOW_THRESHOLD, other)
 
 
 def _missed(

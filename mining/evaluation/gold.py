@@ -147,9 +147,7 @@ class _Reader:
     def _rows(self, first: int, lines: list[Line]) -> Iterator[tuple[int, list[str]]]:
         for line, text in enumerate(lines, first):
             if isinstance(text, FaultyLine):
-                raise InputError(
-                    f"{self.path}, line {line}: {text.reason.replace('_', ' ')} in a gold file: save it as UTF-8 ids"
-                )
+                raise InputError(f"{self.path}, line {line}: {text.reason.words} in a gold file: save it as UTF-8 ids")
             fields = split_cells(text)
             if fields == [""]:
                 continue

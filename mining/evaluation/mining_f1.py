@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from mining.api import Searched, Side, Texts, match_texts, search_texts
 from mining.checks import check_names
-from mining.corpus import BLANK, CorpusSpec, read_rows
+from mining.corpus import CorpusSpec, read_rows
 from mining.errors import InputError
 from mining.evaluation.bucc import BuccResult, evaluate_pairs
 from mining.evaluation.folds import CrossValidation, cross_validate
 from mining.evaluation.gold import Gold, read_gold
+from mining.schemas import Reason
 
 if TYPE_CHECKING:
     from mining.encoder import Encoder
@@ -64,7 +65,7 @@ def _read_side(spec: CorpusSpec) -> tuple[list[str], list[str]]:
     for row in read_rows(spec):
         if row.id in texts:
             raise InputError(f"{row.file}, line {row.line}: the id '{row.id}' stands twice: give every row its own")
-        texts[row.id] = row.texts[0] if row.reason in (None, BLANK) else ""
+        texts[row.id] = row.texts[0] if row.reason in (None, Reason.BLANK) else ""
     if not texts:
         raise InputError(f"{', '.join(spec.paths)}: holds no sentences")
     return list(texts), list(texts.values())
@@ -81,11 +82,11 @@ def _ledger_rows(name: str, side: Side, valid: Any) -> list[dict[str, str | None
     rows: list[dict[str, str | None]] = []
     for row_id, row in zip(side.ids, side.row.tolist(), strict=True):
         if row < 0:
-            rows.append({"side": name, "id": row_id, "reason": "blank", "kept_id": None})
+            rows.append({"side": name, "id": row_id, "reason": Reason.BLANK, "kept_id": None})
         elif kept[row] != row_id:
-            rows.append({"side": name, "id": row_id, "reason": "duplicate", "kept_id": kept[row]})
+            rows.append({"side": name, "id": row_id, "reason": Reason.DUPLICATE, "kept_id": kept[row]})
         elif not valid[row]:
-            rows.append({"side": name, "id": row_id, "reason": "no_pieces", "kept_id": None})
+            rows.append({"side": name, "id": row_id, "reason": Reason.NO_PIECES, "kept_id": None})
     return rows
 
 

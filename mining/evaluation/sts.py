@@ -255,8 +255,7 @@ def read_sts(path: str | Path) -> StsSet:
     right: list[str] = []
     for number, line in numbered_lines(str(path), "skip", MAX_LINE_CHARS):
         if isinstance(line, FaultyLine):
-            reason = line.reason.replace("_utf8", " UTF-8").replace("_", " ")
-            raise InputError(f"{path}, line {number}: {reason}: correct or remove the line")
+            raise InputError(f"{path}, line {number}: {line.reason.words}: correct or remove the line")
         if not line:
             continue
         cells = split_cells(line)

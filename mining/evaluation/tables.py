@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from mining.errors import InputError, UsageError
 from mining.evaluation.ids import IdIndex, id_array
+from mining.schemas import Reason
 
 #: A table in memory, or the Parquet file to stream it from.
 TableSource: TypeAlias = pa.Table | str | Path
@@ -94,7 +95,7 @@ class Ledger:
         columns = [rows.column(name).to_pylist() for name in ("id", "reason", "kept_id")]
         reasons, kept = self.reason[side], self.kept[side]
         for row_id, reason, kept_id in zip(*columns, strict=True):
-            if reason == "duplicate" and kept_id is not None:
+            if reason == Reason.DUPLICATE and kept_id is not None:
                 kept.setdefault(row_id, kept_id)
             else:
                 reasons.setdefault(str(row_id), str(reason))

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mining.config.base import validate
-from mining.corpus import BLANK, BitextSpec, list_inputs, read_rows
+from mining.corpus import BitextSpec, list_inputs, read_rows
 from mining.corpus.spec import layout, without_compression
 from mining.errors import InputError, UsageError
+from mining.schemas import Reason
 
 #: ``tatoeba.deu-eng.deu``: both languages, then the one of this file.
 _NAME = re.compile(r"(?P<stem>(?:.*\.)?(?P<first>[^.-]+)-(?P<second>[^.-]+))\.(?P<side>[^.-]+)")
@@ -139,7 +140,7 @@ def read_aligned(name: str, spec: BitextSpec) -> AlignedSet:
     source, target = [], []
     for row in read_rows(spec):
         # Of a row with one blank side the other one still is a sentence that can be found.
-        pair = row.texts if row.reason in (None, BLANK) else ("", "")
+        pair = row.texts if row.reason in (None, Reason.BLANK) else ("", "")
         source.append(pair[0] if pair[0].strip() else "")
         target.append(pair[1] if pair[1].strip() else "")
     if not source:

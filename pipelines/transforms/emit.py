@@ -19,7 +19,8 @@ from mining.corpus.cells import string_buffers, strings
 from mining.emit import ForwardCandidates, Rows, candidates_table, pairs_table, reverse_ranks
 from mining.margin import list_scores
 from mining.matching import CANDIDATE
-from mining.pairs import CANDIDATES_SCHEMA, PAIRS_SCHEMA, read_parquet, write_parquet
+from mining.pairs import read_parquet, write_parquet
+from mining.schemas import CANDIDATES_SCHEMA, PAIRS_SCHEMA
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import ShardedArray, ShardFiles, open_array
 from pipelines.transforms.search import NEIGHBOUR, as_neighbours

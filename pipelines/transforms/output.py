@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mining.matching import CANDIDATE
-from mining.pairs import DROPPED_SCHEMA, PAIRS_SCHEMA, previews, read_parquet, tsv_writer, write_parquet
+from mining.pairs import previews, read_parquet, tsv_writer, write_parquet
+from mining.schemas import DROPPED_SCHEMA, PAIRS_SCHEMA, Reason
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import ShardFiles, open_array
 from pipelines.transforms.shard import duplicates_in, kept_rows
 
 #: What became of a row that the reader passed, by code; the first stands for a row in a pair.
-STATES = pa.array(["", "unmatched", "below_threshold", "no_pieces", "duplicate"], pa.string())
+STATES = pa.array(["", Reason.UNMATCHED, Reason.BELOW_THRESHOLD, Reason.NO_PIECES, Reason.DUPLICATE], pa.string())
 USED, UNMATCHED, BELOW, NO_PIECES, DUPLICATE_TEXT = range(len(STATES))
 #: The row was dropped by the reader, which said why.
 DROPPED = -1

@@ -15,7 +15,7 @@ from mining.errors import InputError, UsageError
 from mining.evaluation import Gold, evaluate_pairs
 from mining.evaluation.ids import IdIndex
 from mining.evaluation.tables import PairIndex, gold_ranks, read_ledger
-from mining.pairs import CANDIDATES_SCHEMA, DROPPED_SCHEMA
+from mining.schemas import CANDIDATES_SCHEMA, DROPPED_SCHEMA
 
 
 def pairs_table(*rows: tuple[str, str, float]) -> pa.Table:

@@ -75,7 +75,7 @@ def test_truncated_file_is_an_error(tmp_path: Path) -> None:
         (b"s1\tt1\ta\tb\n", r"a\.gold, line 1: 4 columns: a gold line holds"),
         (b"s1\tt1\ns2\tt2\tnews\n", r"a\.gold, line 2: 3 columns where the lines before have 2"),
         (b"s1\tt1\n\tt2\n", r"a\.gold, line 2: column 1 is empty"),
-        (b"s1\tt1\ns\xff\tt2\n", r"a\.gold, line 2: invalid utf8 in a gold file: save it as UTF-8"),
+        (b"s1\tt1\ns\xff\tt2\n", r"a\.gold, line 2: invalid UTF-8 in a gold file: save it as UTF-8"),
         (b"\n\n", r"a\.gold: holds no gold pairs"),
         (b"", r"a\.gold: holds no gold pairs"),
     ],

@@ -9,7 +9,8 @@ import yaml
 from mining import load_encoder, mine
 from mining.config.base import read_yaml, validate
 from mining.config.mine import MineConfig
-from mining.pairs import DROPPED_SCHEMA, PAIRS_SCHEMA, read_pairs_file
+from mining.pairs import read_pairs_file
+from mining.schemas import DROPPED_SCHEMA, PAIRS_SCHEMA
 from mining.text_arrays import table_parts
 from pipelines.cli.summary import show_report
 from tests.pipelines.conftest import contents

@@ -9,46 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mining.config.data import FilterSettings
-from mining.corpus import BAD_ROW, BitextSpec, Row
+from mining.corpus import BitextSpec, Row
 from mining.errors import InputError
+from mining.schemas import Reason
 from mining.training.data.language import LanguageJudge
 from mining.training.data.measures import equal_sides, length_ratio, token_length, trigram_overlap
 
 if TYPE_CHECKING:
     from mining.encoder import Encoder
-
-TOO_FEW_TOKENS = "too_few_tokens"
-TOO_MANY_TOKENS = "too_many_tokens"
-LENGTH_RATIO = "length_ratio"
-EQUAL_SIDES = "equal_sides"
-TRIGRAM_OVERLAP = "trigram_overlap"
-SIMILARITY = "similarity"
-LANGUAGE = "language"
-DUPLICATE = "duplicate"
-DOMAIN = "domain"
-DOMAIN_CAP = "domain_cap"
-NO_UNITS = "no_units"
-TOO_FEW_PIECES = "too_few_pieces"
-
-REASONS = (
-    "blank",
-    "too_long",
-    "invalid_utf8",
-    BAD_ROW,
-    DOMAIN,
-    TOO_FEW_TOKENS,
-    TOO_MANY_TOKENS,
-    LENGTH_RATIO,
-    EQUAL_SIDES,
-    TRIGRAM_OVERLAP,
-    SIMILARITY,
-    LANGUAGE,
-    DUPLICATE,
-    DOMAIN_CAP,
-    NO_UNITS,
-    TOO_FEW_PIECES,
-)
-"""All reasons in the order in which they are looked for; the first that holds is counted."""
 
 
 class PairFilter:
@@ -80,9 +48,11 @@ class PairFilter:
         if settings.min_tokens > 1 or settings.max_tokens is not None or settings.max_ratio is not None:
             checks.append(self._length)
         if settings.equal_sides:
-            checks.append(lambda source, target: EQUAL_SIDES if equal_sides(source, target) else None)
+            checks.append(lambda source, target: Reason.EQUAL_SIDES if equal_sides(source, target) else None)
         if (most := settings.max_trigram_overlap) is not None:
-            checks.append(lambda source, target: TRIGRAM_OVERLAP if trigram_overlap(source, target) > most else None)
+            checks.append(
+                lambda source, target: Reason.TRIGRAM_OVERLAP if trigram_overlap(source, target) > most else None
+            )
         return checks
 
     def _reason(self, row: Row) -> str | None:
@@ -97,11 +67,11 @@ class PairFilter:
         settings = self._settings
         first, second = token_length(source), token_length(target)
         if min(first, second) < settings.min_tokens:
-            return TOO_FEW_TOKENS
+            return Reason.TOO_FEW_TOKENS
         if settings.max_tokens is not None and max(first, second) > settings.max_tokens:
-            return TOO_MANY_TOKENS
+            return Reason.TOO_MANY_TOKENS
         if settings.max_ratio is not None and length_ratio(first, second) > settings.max_ratio:
-            return LENGTH_RATIO
+            return Reason.LENGTH_RATIO
         return None
 
     def _judge(
@@ -116,7 +86,10 @@ class PairFilter:
         low = self._settings.min_similarity if self._settings.min_similarity is not None else -math.inf
         high = self._settings.max_similarity if self._settings.max_similarity is not None else math.inf
         values = self._scores(rows) if self._spec.score is not None else self._cosines(rows)
-        return [BAD_ROW if value is None else SIMILARITY if not low <= value <= high else None for value in values]
+        return [
+            Reason.BAD_ROW if value is None else Reason.SIMILARITY if not low <= value <= high else None
+            for value in values
+        ]
 
     def _scores(self, rows: list[Row]) -> list[float | None]:
         return [self._score(row) for row in rows]
@@ -150,4 +123,4 @@ class PairFilter:
         judge = self._languages
         if judge is None:
             return [None] * len(rows)
-        return [None if judge.accepts(row.texts[0], row.texts[1]) else LANGUAGE for row in rows]
+        return [None if judge.accepts(row.texts[0], row.texts[1]) else Reason.LANGUAGE for row in rows]

@@ -100,7 +100,7 @@ def read_vocabulary(path: Path) -> list[str]:
     found: dict[int, str] = {}
     for number, line in numbered_lines(str(path), "strict", _MAX_ENTRY_CHARS):
         if isinstance(line, FaultyLine):
-            raise InputError(f"{path}:{number}: {line.reason.replace('_', ' ')}")
+            raise InputError(f"{path}:{number}: {line.reason.words}")
         piece, tab, entry = line.rpartition("\t")
         if not tab or not entry.isascii() or not entry.isdigit():
             raise InputError(f"{path}:{number}: expected a piece, a tab and its id, not {line[:80]!r}")

@@ -20,7 +20,7 @@ from mining.encoder.tokenizers.psp import UNKNOWN, VOCABULARY_FILE, PspTokenizer
 from mining.errors import InputError, UsageError
 from mining.io.arrays import GrowingArray, array_facts, write_array
 from mining.io.atomic import replace_file
-from mining.training.data.filters import NO_UNITS
+from mining.schemas import Reason
 from mining.training.data.hdf5 import (
     BLOCK_ROWS,
     VOCABULARY_SUFFIX,
@@ -226,7 +226,7 @@ class _PairWriter:
             write_array(self._folder / file, values)
         described = save_unit(self._unit, self._folder)
         self._digest.update(json.dumps([described, languages, settings["lowercase"]], sort_keys=True).encode())
-        dropped = {NO_UNITS: self.rows - self.pairs} if self.rows > self.pairs else {}
+        dropped = {Reason.NO_UNITS: self.rows - self.pairs} if self.rows > self.pairs else {}
         facts = {
             "format_version": FORMAT_VERSION,
             "identity": self._digest.hexdigest(),

@@ -13,7 +13,7 @@ import numpy as np
 from mining.config.data import DataConfig
 from mining.encoder.pieces import Tokens
 from mining.io.arrays import GrowingArray, write_array
-from mining.training.data.filters import NO_UNITS, TOO_FEW_PIECES
+from mining.schemas import Reason
 from mining.training.data.prepared import DOMAIN, GROUPS, IDS, OFFSETS, SIDES, array_name
 from mining.training.data.reading import Report, Spool
 
@@ -111,7 +111,10 @@ def _fitting(
     counted."""
     shortest = np.minimum.reduce([pieces.lengths for pair in sides for pieces in pair])
     first = np.minimum(*(pieces.lengths for pieces in sides[0]))
-    for reason, out in ((NO_UNITS, shortest == 0), (TOO_FEW_PIECES, (shortest > 0) & (first < config.min_pieces))):
+    for reason, out in (
+        (Reason.NO_UNITS, shortest == 0),
+        (Reason.TOO_FEW_PIECES, (shortest > 0) & (first < config.min_pieces)),
+    ):
         for number, pairs in Counter(domain[out].tolist()).items():
             dropped[number][reason] += pairs
     return np.flatnonzero((shortest > 0) & (first >= config.min_pieces))

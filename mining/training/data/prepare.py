@@ -20,7 +20,7 @@ from mining.errors import InputError, UsageError
 from mining.io.arrays import array_facts
 from mining.io.atomic import replace_file
 from mining.io.files import locked
-from mining.training.data.filters import REASONS
+from mining.schemas import Reason
 from mining.training.data.ids import write_ids, write_labels
 from mining.training.data.prepared import FORMAT_VERSION, PreparedPairs, open_prepared, read_facts
 from mining.training.data.reading import Report, Spool, name_inputs, read_pairs
@@ -268,4 +268,4 @@ def _nothing(config: DataConfig, spool: Spool, dropped: list[Counter[str]]) -> I
 
 def _ordered(counts: Counter[str]) -> dict[str, int]:
     """Reasons in the order in which they are looked for."""
-    return {reason: counts[reason] for reason in REASONS if counts[reason]}
+    return {reason: counts[reason] for reason in Reason if counts[reason]}

@@ -19,8 +19,9 @@ from mining.corpus import BitextSpec, Row, read_rows, row_blocks
 from mining.errors import InputError
 from mining.io.arrays import GrowingArray
 from mining.io.atomic import replace_file, replacing
+from mining.schemas import Reason
 from mining.training.data.domains import DomainTable, Labels
-from mining.training.data.filters import DOMAIN, PairFilter
+from mining.training.data.filters import PairFilter
 from mining.training.data.measures import text_key
 
 BLOCK_PAIRS = 8192
@@ -150,7 +151,7 @@ def _passing(
         if row.reason is not None:
             table.dropped[number][row.reason] += 1
         elif table.rules[number].drop:
-            table.dropped[number][DOMAIN] += 1
+            table.dropped[number][Reason.DOMAIN] += 1
         else:
             usable.append(row)
             numbers.append(number)

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from mining.corpus import first_occurrence
-from mining.training.data.filters import DOMAIN_CAP, DUPLICATE
+from mining.schemas import Reason
 from mining.training.data.reading import Spool
 
 _CAPS, _SAMPLE = 1, 2
@@ -27,7 +27,7 @@ def select(spool: Spool, *, duplicates: bool, seed: int) -> tuple[np.ndarray, li
         places = np.arange(len(spool))
         first = first_occurrence(spool.keys.view(np.uint8).reshape(-1, 16), np.zeros_like(places), places)
         keep = first == places
-        _count(dropped, DUPLICATE, spool.domain[~keep])
+        _count(dropped, Reason.DUPLICATE, spool.domain[~keep])
     sizes = np.bincount(spool.domain[keep], minlength=len(spool.domains))
     for number, facts in enumerate(spool.domains):
         if facts.cap is None or sizes[number] <= facts.cap:
@@ -35,7 +35,7 @@ def select(spool: Spool, *, duplicates: bool, seed: int) -> tuple[np.ndarray, li
         rows = np.flatnonzero(keep & (spool.domain == number))
         keep[rows] = False
         keep[_draw(rows, facts.cap, (seed, _CAPS, number))] = True
-        dropped[number][DOMAIN_CAP] = int(sizes[number]) - facts.cap
+        dropped[number][Reason.DOMAIN_CAP] = int(sizes[number]) - facts.cap
     return keep, dropped
 
 
