@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mining.compiled import compiled
+from mining.config.mine import Strategy
 from mining.margin import best_neighbours
 
-Strategy = Literal["forward", "backward", "intersection", "max"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
 FORWARD, BACKWARD, BOTH = 1, 2, 3
 DIRECTIONS = {FORWARD: "forward", BACKWARD: "backward", BOTH: "both"}

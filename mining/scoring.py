@@ -19,19 +19,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field, model_validator
 
 from mining.checks import check_counts, check_margin
-from mining.config.base import Settings
-from mining.corpus import BitextSpec, CorpusSpec, Row, dedup_key, list_inputs, read_rows, row_blocks
+from mining.config.corpus import BitextSpec, CorpusSpec
+from mining.config.score import ScoreConfig
+from mining.corpus import Row, dedup_key, list_inputs, read_rows, row_blocks
 from mining.devices import torch_threads
 from mining.encoder import Encoder, load_encoder
 from mining.encoder.checked import encode_checked
-from mining.encoder.stored import TableType
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
 from mining.io.atomic import check_place, replacing
-from mining.margin import DECIMALS, Margin, count_floored, margin_scores, neighbour_means
+from mining.margin import DECIMALS, count_floored, margin_scores, neighbour_means
 from mining.pairs import refuse_input, write_parquet, write_tsv
 from mining.schemas import Reason
 from mining.search import exact_cosines, from_stored, knn, to_stored
@@ -58,37 +57,6 @@ BLOCK_CHARS = 4_000_000
 #: and judges itself.
 _WHOLE_TEXT = 1 << 31
 SCORED = "scored"
-
-
-class ScoreConfig(Settings):
-    """Everything `bitext score` needs; texts longer than ``pairs.max_chars`` are kept but not
-    scored.
-
-    Without a `model` the one that ships with the package is used. `dim` keeps the first dimensions
-    only, `dtype` is that of the model's tables in memory; the languages are for a model that has
-    parameters for each.
-    """
-
-    pairs: BitextSpec
-    model: str | None = None
-    output: str
-    source_pool: CorpusSpec | None = None
-    target_pool: CorpusSpec | None = None
-    k: int = Field(4, gt=0, le=2048)
-    margin: Margin = "ratio"
-    device: str = "cpu"
-    dim: int | None = Field(None, ge=1)
-    dtype: TableType = "float32"
-    source_language: str | None = None
-    target_language: str | None = None
-    threads: int = Field(0, ge=0)
-
-    @model_validator(mode="after")
-    def _both_pools(self) -> ScoreConfig:
-        if (self.source_pool is None) != (self.target_pool is None):
-            missing = "source_pool" if self.source_pool is None else "target_pool"
-            raise ValueError(f"the margin needs pools of both sides: give {missing} too, or none for the cosine alone")
-        return self
 
 
 @dataclass(frozen=True)

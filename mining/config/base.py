@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import core_schema
 
@@ -35,6 +35,33 @@ def _members(annotation: Any) -> Iterator[Any]:
             yield from _members(inner)
     else:
         yield annotation
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How the command line shows a setting, where its key does not say it: metadata of a field.
+
+    `forms` are the flag and its short form (``"--output -o"``), the two flags of a switch
+    (``"--lowercase/--keep-case"``), a name without dashes for an argument (``"PAIRS"``), or empty
+    where only a file sets it. `panel` is the heading in the help above this setting and those that
+    follow. `read` makes the value of the setting out of that of the flag.
+    """
+
+    forms: str | None = None
+    panel: str | None = None
+    read: Callable[[str], object] | None = None
+
+
+class Flags:
+    """How the command line shows the settings of a group: metadata of a field that is a `Settings`.
+
+    ``Flags(path="--source", text="--source-text")`` names two of them. The others have their key as
+    their flag, or none where `others` is false. A flag that stands for several settings sets all.
+    """
+
+    def __init__(self, *, panel: str | None = None, others: bool = True, **forms: str | Flag) -> None:
+        self.panel, self.others = panel, others
+        self.flags = {key: form if isinstance(form, Flag) else Flag(form) for key, form in forms.items()}
 
 
 class one_of:  # noqa: N801 - it stands in annotations, as a function would
@@ -147,6 +174,8 @@ def validate(model: type[S], data: Mapping[str, Any], where: str) -> S:
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read a YAML mapping; raises UsageError when it is missing, unreadable or not a mapping."""
+    import yaml
+
     path = Path(path)
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))

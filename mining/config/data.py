@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from mining.config.base import Settings
-from mining.corpus import BitextSpec
+from mining.config.corpus import BitextSpec
 
 TokenKind = Literal["pieces", "words", "trigrams", "ngrams"]
 

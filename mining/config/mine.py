@@ -9,11 +9,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from mining.config.base import Settings
-from mining.corpus.spec import CorpusSpec
-from mining.device_names import check_devices, several_devices
-from mining.margin import Margin
-from mining.matching import Strategy
+from mining.config.base import Flag, Flags, Settings
+from mining.config.corpus import CorpusSpec
+from mining.config.encode import SideSettings
+from mining.device_names import check_devices, first_device, several_devices
+
+Margin = Literal["ratio", "distance", "absolute"]
+Strategy = Literal["forward", "backward", "intersection", "max"]
+
+K = 4
+"""Nearest neighbours a side, where nothing else is set."""
+SHARD_ROWS = 250_000
+"""Rows of a shard, where nothing else is set."""
+
+Neighbours = Annotated[int, Field(gt=0, le=2048)]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -38,8 +47,10 @@ class ShardSettings(Settings):
     The texts of a shard stand in one Arrow array of strings, which ends at 2 GiB.
     """
 
-    rows: int = Field(default=250_000, gt=0)
-    bytes: Annotated[Size, Field(le=1 << 30)] = 256_000_000
+    rows: Annotated[int, Flag("--shard-rows")] = Field(default=SHARD_ROWS, gt=0)
+    """Most rows of a shard."""
+    bytes: Annotated[Size, Flag("--shard-bytes"), Field(le=1 << 30)] = 256_000_000
+    """Most bytes of the texts of a shard, for example 256MB."""
 
 
 class SearchSettings(Settings):
@@ -49,7 +60,7 @@ class SearchSettings(Settings):
     rows; each row is in its `nearest` ones. A FAISS index proposes `rescore` more than k.
     """
 
-    k: int = Field(default=4, gt=0, le=2048)
+    k: Neighbours = K
     method: Literal["auto", "exact", "clusters", "faiss"] = "auto"
     clusters: int | None = Field(default=None, gt=0)
     nearest: int = Field(default=10, gt=0, le=256)
@@ -87,18 +98,11 @@ class SearchSettings(Settings):
         return self.parameters if self.parameters is not None else "nprobe=8" if "IVF" in self.index else ""
 
 
-class EncodeSettings(Settings):
-    """How shards are encoded.
+class EncodeSettings(SideSettings):
+    """How shards are encoded."""
 
-    `dim` keeps the first dimensions only, `dtype` is that of the model's tables in memory, and the
-    languages are those of the sides, for a model whose languages have parameters of their own.
-    """
-
-    device: str = "cpu"
-    dim: int | None = Field(default=None, ge=1)
-    dtype: Literal["float32", "float16", "int8"] = "float32"
-    source_language: str | None = None
-    target_language: str | None = None
+    device: Annotated[str, Flag(read=first_device)] = "cpu"
+    """cpu or cuda; of several (cuda:0,cuda:1 or cuda:all) the first encodes, and all search."""
 
     @field_validator("device")
     @classmethod
@@ -114,33 +118,48 @@ class EncodeSettings(Settings):
 
 
 class RunnerSettings(Settings):
-    """Where the stages run. `options` are Beam pipeline options, passed as they are
-    (``{"flink_master": "host:8081"}``)."""
+    """Where the stages run."""
 
-    name: str = "FnApiRunner"
+    name: Annotated[str, Flag("--runner")] = "FnApiRunner"
+    """Beam runner: FnApiRunner, DaskRunner, FlinkRunner, …"""
     workers: int = Field(default=1, gt=0)
+    """Steps at a time in this process."""
     threads: int = Field(default=0, ge=0)
+    """Threads of a step; 0: all cores / workers."""
     dask_address: str | None = None
+    """Dask scheduler, with the DaskRunner."""
     options: dict[str, str | int | float | bool | list[str]] = Field(default_factory=dict)
+    """Beam pipeline options, passed as they are (``{"flink_master": "host:8081"}``)."""
     accelerator: str | None = None
+    """Beam resource hint of the steps that use a GPU."""
 
 
 class MineConfig(Settings):
-    """Everything a mining run needs; without a `model` the one that ships with the package is
-    used."""
+    """Everything a mining run needs."""
 
-    source: CorpusSpec
-    target: CorpusSpec
-    model: str | None = None
-    output: str
+    source: Annotated[CorpusSpec, Flags(path="--source", text="--source-text", panel="Sentences")]
+    """Source sentences."""
+    target: Annotated[CorpusSpec, Flags(path="--target", text="--target-text")]
+    """Target sentences."""
+    model: Annotated[str | None, Flag("--model -m", panel="Options")] = None
+    """Model folder, as `bitext train` writes it; without one the model that ships with the
+    package."""
+    output: Annotated[str, Flag("--output -o")]
+    """Run folder; the same command goes on where it was stopped."""
     gold: str | None = None
+    """Gold pairs (source id, tab, target id): tune the threshold on them, and evaluate."""
     shard: ShardSettings = ShardSettings()
     encode: EncodeSettings = EncodeSettings()
     search: SearchSettings = SearchSettings()
-    margin: Margin = "ratio"
+    margin: Annotated[Margin, Flag(panel="Pairs")] = "ratio"
+    """How a cosine is set against the mean of the neighbours' cosines."""
     strategy: Strategy = "max"
+    """Which best neighbours become pairs."""
     threshold: float | Literal["auto", "tune", "none"] = "auto"
+    """Least score of a pair: a number, tune (best F1 on gold) or none; auto: tune with gold, else
+    none."""
     candidates: bool = False
+    """Keep all k candidates (kept anyway with gold)."""
     runner: RunnerSettings = RunnerSettings()
 
     @field_validator("threshold", mode="before")

@@ -7,9 +7,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from mining.config.base import Settings, with_new_names
-from mining.corpus import BitextSpec
-from mining.encoder.networks import NetworkSettings
-from mining.training.data import DataConfig
+from mining.config.corpus import BitextSpec
+from mining.config.data import DataConfig
+from mining.config.network import NetworkSettings
 
 RUNTIME_KEYS = (
     "model",

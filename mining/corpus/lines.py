@@ -11,10 +11,10 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mining.config.corpus import Policy
 from mining.corpus.compression import BrokenStreamError, Digest, read_pieces
 from mining.corpus.foreign import HEAD, foreign
 from mining.corpus.rows import LONGEST_TEXT, invalid_utf8_error
-from mining.corpus.spec import Policy
 from mining.errors import InputError
 from mining.schemas import Reason
 

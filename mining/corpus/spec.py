@@ -1,21 +1,13 @@
-"""How a user names a pile of sentences or a bitext: paths, format, columns and row rules."""
+"""What a file holds, by the settings of its corpus or bitext and by its name."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
-
-from pydantic import Field, field_validator, model_validator
+from typing import NamedTuple
 
 from mining.config.base import Settings
+from mining.config.corpus import BitextSpec, CorpusSpec, Format, RowRules
 from mining.errors import UsageError
-
-Policy = Literal["strict", "replace", "skip"]
-"""What is done about invalid UTF-8: stop, put U+FFFD in its place, or drop the row."""
-
-Format = Literal["text", "tsv", "jsonl", "parquet", "tmx", "gettext"]
 
 NO_ID = "set id: '' for generated ids"
 """The mend where a column happens to be called ``id`` and holds none."""
@@ -37,109 +29,6 @@ EXTENSIONS: dict[str, Format] = {
     ".po": "gettext",
     ".mo": "gettext",
 }
-
-
-class RowRules(Settings):
-    """What a corpus and a bitext share: where the files are, how rows and ids are found, which rows
-    are refused.
-
-    ``path``: a path, a glob, ``gettext:PACKAGE:LANG`` (the catalogues inside an installed Python
-    package), or a list.
-    ``format``: ``auto`` goes by the extension, after that of the compression (gz, bz2, xz, zst).
-    ``columns``: names of the TSV columns in order; required for TSV, which is never quoted and has
-    no header.
-    ``id``: the column or field with the row's id; None means ``id`` where there is one, else
-    generated ids; "" means generated ids.
-    ``max_chars``: longer texts are dropped as ``too_long``.
-    """
-
-    path: str | list[str]
-    format: Literal["auto", "text", "tsv", "jsonl", "parquet", "tmx", "gettext"] = "auto"
-    columns: list[str] | None = None
-    id: str | None = None
-    invalid_utf8: Policy = "strict"
-    on_bad_row: Literal["error", "skip"] = "error"
-    max_chars: int = Field(default=10_000, gt=0)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _path_alone(cls, value: Any) -> Any:
-        """A path (or a list of them) stands for settings with nothing else."""
-        return {"path": value} if isinstance(value, str | list) else value
-
-    @field_validator("path", mode="before")
-    @classmethod
-    def _as_list(cls, value: Any) -> Any:
-        paths = [os.fspath(value)] if isinstance(value, str | os.PathLike) else value
-        if isinstance(paths, list | tuple):
-            paths = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in paths]
-            if not paths or "" in paths:
-                raise ValueError("give at least one path, and no empty one")
-        return paths
-
-    @field_validator("columns")
-    @classmethod
-    def _distinct(cls, value: list[str] | None) -> list[str] | None:
-        if value is not None and (not value or len(set(value)) != len(value)):
-            raise ValueError("name each column once, in the order of the file")
-        return value
-
-    @property
-    def paths(self) -> list[str]:
-        """``path`` as the list it always is after validation."""
-        return [self.path] if isinstance(self.path, str) else self.path
-
-    def id_among(self, names: Sequence[str]) -> str | None:
-        """The column with the ids in a file with columns of these names; None if ids are
-        generated."""
-        return (self.id or None) if self.id is not None else "id" if "id" in names else None
-
-    @property
-    def extra_fields(self) -> tuple[str, ...]:
-        """Columns or fields read besides texts and id; their values are ``Row.extra``."""
-        return ()
-
-
-class CorpusSpec(RowRules):
-    """One side: a pile of sentences.
-
-    ``text`` names the text column or field; for TMX it is the language code, for gettext ``msgid``
-    or ``msgstr``.
-    """
-
-    text: str = "text"
-
-
-class BitextSpec(RowRules):
-    """Aligned pairs.
-
-    ``source`` and ``target`` name the two columns or fields; by default ``source`` and ``target``,
-    for gettext ``msgid`` and ``msgstr``; for TMX they are language codes and must be given. A
-    bitext in plain text is two line-aligned files, ``path: [source file, target file]``, and uses
-    neither.
-
-    ``domain`` and ``score`` name the columns or fields (TSV, JSON lines, Parquet) with the domain
-    of a pair and with a number for its quality, for example the similarity of paraphrases.
-    ``languages`` are the codes of the two sides.
-    """
-
-    source: str | None = None
-    target: str | None = None
-    domain: str | None = None
-    score: str | None = None
-    languages: tuple[str, str] | None = None
-
-    @field_validator("languages")
-    @classmethod
-    def _codes(cls, value: tuple[str, str] | None) -> tuple[str, str] | None:
-        if value is not None and not all(re.fullmatch(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*", code) for code in value):
-            raise ValueError(f"{', '.join(map(repr, value))}: give two language codes, for example [en, de]")
-        return value
-
-    @property
-    def extra_fields(self) -> tuple[str, ...]:
-        """The column of the domain, then that of the score, where they are named."""
-        return tuple(name for name in (self.domain, self.score) if name is not None)
 
 
 class InputFile(Settings):

@@ -6,47 +6,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
 
-from mining.config.base import Settings
-from mining.corpus import CorpusSpec, list_inputs, read_corpus
+from mining.config.encode import EncodeConfig
+from mining.corpus import list_inputs, read_corpus
 from mining.corpus.tables import table_blocks
 from mining.encoder.base import Encoder
 from mining.encoder.load import load_encoder
-from mining.encoder.stored import TableType
 from mining.encoder.vector_file import Block, Written, check_target, write_vectors
-from mining.encoder.word_cache import WORD_MEMORY, WordStatistics
+from mining.encoder.word_cache import WordStatistics
 from mining.errors import InputError, UsageError
 from mining.schemas import Reason
 
 BLOCK_ROWS = 8192
 BLOCK_BYTES = 8_000_000
 """A block of rows ends at so many bytes of text even when it has few rows."""
-
-
-class EncodeConfig(Settings):
-    """What to encode, with which model, and where to write the vectors."""
-
-    input: CorpusSpec
-    model: str | None = None
-    """model folder; without one the model that ships with the package"""
-    out: str
-    dtype: Literal["float32", "float16"] = "float32"
-    """of the vectors in the file"""
-    dim: int | None = Field(default=None, ge=1)
-    """keep only so many of the first dimensions"""
-    table_dtype: TableType = "float32"
-    """float16 or int8: keep the model's tables as small as that in memory"""
-    language: str | None = None
-    """of the texts; needed for a model whose languages have parameters of their own"""
-    threads: int = Field(default=0, ge=0)
-    device: str = "cpu"
-    word_memory: int = Field(default=WORD_MEMORY >> 20, ge=0)
-    """MiB for the words that were met before; less is slower, the vectors stay the same"""
 
 
 class Encoded(NamedTuple):

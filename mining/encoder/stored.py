@@ -4,16 +4,16 @@ they are."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
 
+from mining.config.encode import TableType
 from mining.encoder.networks import build_network
 from mining.encoder.pieces import Tokens
 from mining.errors import UsageError
 
-TableType = Literal["float32", "float16", "int8"]
 TABLE_TYPES: tuple[str, ...] = get_args(TableType)
 SCALES = ".scales"
 """Ending of the name under which the scales of an int8 table are saved."""

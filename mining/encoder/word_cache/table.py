@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mining.config.encode import WORD_MEMORY as WORD_MIB
 from mining.encoder.word_cache import table_kernels as kernels
 
-WORD_MEMORY = 256 << 20
+WORD_MEMORY = WORD_MIB << 20
 """Bytes that a table of words may take: some four million words."""
 _FEWEST_SLOTS = 64
 _SLOT_BYTES = 24
