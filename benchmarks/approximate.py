@@ -26,7 +26,7 @@ from jobs import Job, machine, mine
 from scale import SEARCH
 
 from mining.evaluation.threshold import best_threshold
-from mining.margin import margin_scores, neighbour_means
+from mining.neighbour_scores import best_neighbours, neighbour_means
 from mining.search import Neighbours, from_stored, knn, nearest_neighbours
 from mining.search.tiles import TileProposer, bfloat16_is_fast
 
@@ -84,9 +84,8 @@ def exact_seconds(source: np.ndarray, target: np.ndarray, part: int) -> dict[str
 def choice(rows: Neighbours, own: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Best target and its ratio margin for each row; `other` (n, k) are the means of the
     neighbours."""
-    scores = np.where(rows.ids >= 0, margin_scores(rows.cosines, own[:, None], other), -np.inf)
-    best = scores.argmax(1)[:, None]
-    return np.take_along_axis(rows.ids, best, 1)[:, 0], np.take_along_axis(scores, best, 1)[:, 0]
+    index, scores, _ = best_neighbours(*rows, own, other, "ratio")
+    return np.take_along_axis(rows.ids, index[:, None], 1)[:, 0], scores
 
 
 def exact_sample(source: Side, target: Side, sample: np.ndarray) -> tuple[Neighbours, np.ndarray, np.ndarray]:

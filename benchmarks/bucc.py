@@ -17,9 +17,9 @@ from pathlib import Path
 from mining.config.base import validate
 from mining.config.mine import MineConfig
 from mining.evaluation import cross_validate, read_gold
-from mining.margin import MARGINS
+from mining.io.parquet import read_parquet
+from mining.margins import MARGINS
 from mining.matching import STRATEGIES
-from mining.pairs import read_parquet
 from pipelines.mine import MineResult, run_mine
 
 

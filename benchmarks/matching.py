@@ -21,8 +21,10 @@ from importlib import metadata
 
 import numpy as np
 
-from mining.margin import best_neighbours, list_scores, margin_scores
-from mining.matching import BACKWARD, BOTH, CANDIDATE, FORWARD, greedy_reference, match, sort_candidates
+from mining.margins.ratio import DENOMINATOR_FLOOR
+from mining.matching import greedy_reference, match, sort_candidates
+from mining.neighbour_scores import UNDEFINED_SCORE, best_neighbours, list_scores
+from mining.schemas import BACKWARD, BOTH, CANDIDATE, DECIMALS, FORWARD
 from mining.threads import resolve_threads
 
 RUN_ROWS = 250_000
@@ -42,8 +44,10 @@ def neighbour_lists(rows: int, k: int, chance: np.random.Generator) -> tuple[np.
 
 def plain_scores(ids: np.ndarray, cosines: np.ndarray, own: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Scores of all neighbours by array operations."""
-    found = ids >= 0
-    return np.where(found, margin_scores(np.where(found, cosines, 0.0), own[:, None], other), -np.inf)
+    baseline = (own[:, None] + other) / 2
+    usable = baseline > DENOMINATOR_FLOOR
+    scores = np.where(usable, cosines.astype(np.float64) / np.where(usable, baseline, 1.0), UNDEFINED_SCORE)
+    return np.where(ids >= 0, np.round(scores, DECIMALS) + 0.0, -np.inf)
 
 
 def candidate_runs(count: int, chance: np.random.Generator) -> list[np.ndarray]:
@@ -89,11 +93,11 @@ def timed(work: Callable[[], object], repeats: int) -> tuple[float, object]:
 def report_scores(rows: int, k: int, repeats: int, chance: np.random.Generator) -> None:
     """Candidate scores a second."""
     lists = neighbour_lists(rows, k, chance)
-    list_scores(*(part[:10] for part in lists)), best_neighbours(*(part[:10] for part in lists))
+    list_scores(*(part[:10] for part in lists), "ratio"), best_neighbours(*(part[:10] for part in lists), "ratio")
     plain, expected = timed(lambda: plain_scores(*lists), repeats)
     for threads in sorted({1, resolve_threads(0)}):
-        every, scores = timed(lambda: list_scores(*lists, threads=threads), repeats)  # noqa: B023 - called at once
-        best, _ = timed(lambda: best_neighbours(*lists, threads=threads), repeats)  # noqa: B023
+        every, scores = timed(lambda: list_scores(*lists, "ratio", threads).values, repeats)  # noqa: B023 - called at once
+        best, _ = timed(lambda: best_neighbours(*lists, "ratio", threads), repeats)  # noqa: B023
         assert isinstance(scores, np.ndarray)
         assert isinstance(expected, np.ndarray)
         same = scores.tobytes() == expected.tobytes()

@@ -30,7 +30,7 @@ from mining.evaluation.mining_f1 import MiningTask, read_mining_task, task_f1
 from mining.evaluation.sts import find_sts, read_sts, set_name, sts_correlations
 from mining.evaluation.tatoeba import tatoeba_error
 from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
-from mining.margin import MARGINS
+from mining.margins import MARGINS
 from pipelines.cli.evaluate.output import write_json
 
 #: Languages as the names of the Tatoeba files have them.

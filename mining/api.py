@@ -14,12 +14,12 @@ from mining.checks import check_counts, check_names, check_threshold
 from mining.corpus.dedup import first_occurrence
 from mining.corpus.keys import text_keys
 from mining.devices import torch_threads
-from mining.emit import Rows, pairs_table
 from mining.encoder.checked import encode_checked
 from mining.errors import UsageError
-from mining.margin import neighbour_means
-from mining.matching import BACKWARD, FORWARD, best_candidates, match
-from mining.schemas import PAIRS_SCHEMA
+from mining.matching import best_candidates, match
+from mining.neighbour_scores import neighbour_means
+from mining.pairs import Rows, pairs_table
+from mining.schemas import BACKWARD, FORWARD, PAIRS_SCHEMA
 from mining.search.cluster_search import NEAREST, search_clusters
 from mining.search.neighbours import Neighbours
 from mining.search.planner import Task, plan_search
@@ -133,7 +133,8 @@ def _runs(
     runs = []
     for lists, own, other, direction in ((forward, 0, 1, FORWARD), (backward, 1, 0, BACKWARD)):
         rows = np.arange(len(lists.ids), dtype=np.int64)
-        runs.append(best_candidates(rows, *lists, means[own], means[other][lists.ids], margin, direction, threads))
+        run, _ = best_candidates(rows, lists, means[own], means[other][lists.ids], margin, direction, threads)
+        runs.append(run)
     return runs, *means
 
 

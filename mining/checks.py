@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from mining.margin import MARGINS
-from mining.matching import STRATEGIES
+from mining.margins import MARGINS
+from mining.matching import check_strategy
 
 
 def check_threshold(threshold: float | None) -> None:
@@ -28,14 +28,7 @@ def check_counts(**counts: int | None) -> None:
             raise ValueError(f"{name} = {count!r}: give a whole number, 1 or more")
 
 
-def check_margin(margin: str) -> None:
-    """Raise ValueError for an unknown margin."""
-    if margin not in MARGINS:
-        raise ValueError(f"unknown margin '{margin}': use one of {', '.join(MARGINS)}")
-
-
 def check_names(margin: str, strategy: str) -> None:
     """Raise ValueError for an unknown margin or strategy."""
-    check_margin(margin)
-    if strategy not in STRATEGIES:
-        raise ValueError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
+    MARGINS.check(margin)
+    check_strategy(strategy)

@@ -10,29 +10,27 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from typing import get_args
+from typing import Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mining.compiled import compiled
 from mining.config.mine import Strategy
-from mining.margin import best_neighbours
+from mining.neighbour_scores import best_neighbours
+from mining.schemas import BACKWARD, BOTH, CANDIDATE, FORWARD
+from mining.search.neighbours import Neighbours
 
-STRATEGIES: tuple[str, ...] = get_args(Strategy)
-FORWARD, BACKWARD, BOTH = 1, 2, 3
-DIRECTIONS = {FORWARD: "forward", BACKWARD: "backward", BOTH: "both"}
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
-CANDIDATE = np.dtype(
-    [
-        ("source", "<i8"),
-        ("target", "<i8"),
-        ("score", "<f8"),
-        ("cosine", "<f4"),
-        ("rank", "<i4"),
-        ("direction", "u1"),
-    ]
-)
+
+class Candidate(Protocol):
+    """One record of `CANDIDATE` as kernels see it."""
+
+    source: int
+    target: int
+    score: float
+    direction: int
 
 
 def sort_candidates(candidates: NDArray[np.void]) -> NDArray[np.void]:
@@ -44,38 +42,38 @@ def sort_candidates(candidates: NDArray[np.void]) -> NDArray[np.void]:
 
 def best_candidates(
     rows: NDArray[np.int64],
-    neighbours: NDArray[np.int64],
-    cosines: NDArray[np.float32],
+    lists: Neighbours,
     own_means: NDArray[np.float64],
     other_means: NDArray[np.float64],
     margin: str,
     direction: int,
     threads: int = 0,
-) -> NDArray[np.void]:
-    """The best of the k neighbours of each row by margin score, as a sorted run.
+) -> tuple[NDArray[np.void], int]:
+    """The best of the k neighbours of each row by margin score, as a sorted run; and how many of
+    the neighbours have no defined margin.
 
-    `rows` (n,) are the distinct, rising row numbers of the querying side, `neighbours` (n, k) int64
-    those found on the other side (-1: none), `cosines` (n, k) float32; `own_means` (n,) and
-    `other_means` (n, k) float64 are the neighbour means of the row and of each of its neighbours.
-    Ties of the score go to the lower row number. Rows without neighbours give no candidate.
+    `rows` (n,) are the distinct, rising row numbers of the querying side, `lists` (n, k) what was
+    found on the other side; `own_means` (n,) and `other_means` (n, k) float64 are the neighbour
+    means of the row and of each of its neighbours. Ties of the score go to the lower row number.
+    Rows without neighbours give no candidate.
     """
-    best, scores = best_neighbours(neighbours, cosines, own_means, other_means, margin, threads)
+    best, scores, undefined = best_neighbours(*lists, own_means, other_means, margin, threads)
     keep = np.flatnonzero(best >= 0)
-    theirs = neighbours[keep, best[keep]]
+    theirs = lists.ids[keep, best[keep]]
     # Each row has one candidate and the rows rise: a stable sort leaves them in order.
     falling = -scores[keep]
     order = np.argsort(falling, kind="stable") if direction == FORWARD else np.lexsort((theirs, falling))
     keep, theirs = keep[order], theirs[order]
     run = np.empty(len(keep), dtype=CANDIDATE)
     run["source"], run["target"] = (rows[keep], theirs) if direction == FORWARD else (theirs, rows[keep])
-    run["score"], run["cosine"] = scores[keep], cosines[keep, best[keep]]
+    run["score"], run["cosine"] = scores[keep], lists.cosines[keep, best[keep]]
     run["rank"], run["direction"] = best[keep] + 1, direction
-    return run
+    return run, undefined
 
 
 @compiled
-def _precedes(one, other):  # type: ignore[no-untyped-def]
-    """Whether a candidate comes before another, or at its place."""
+def _precedes(one: Candidate, other: Candidate) -> bool:
+    """Whether a candidate comes before another, or is equal to it."""
     if one.score != other.score:
         return one.score > other.score
     if one.source != other.source:
@@ -86,14 +84,14 @@ def _precedes(one, other):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _merge_two(left, right, merged):  # type: ignore[no-untyped-def]
+def _merge_two(left: NDArray[np.void], right: NDArray[np.void], merged: NDArray[np.void]) -> None:
     i = j = 0
-    for place in range(len(merged)):
+    for out in range(len(merged)):
         if j == len(right) or (i < len(left) and _precedes(left[i], right[j])):
-            merged[place] = left[i]
+            merged[out] = left[i]
             i += 1
         else:
-            merged[place] = right[j]
+            merged[out] = right[j]
             j += 1
 
 
@@ -115,7 +113,7 @@ def _merged(left: NDArray[np.void], right: NDArray[np.void]) -> NDArray[np.void]
 
 
 @compiled
-def _join_directions(band):  # type: ignore[no-untyped-def]
+def _join_directions(band: NDArray[np.void]) -> int:
     """One row per pair, in place: a pair that is the best of both its ends has direction BOTH and
     keeps the forward rank. Returns how many rows there are."""
     count = 0
@@ -145,7 +143,12 @@ def greedy_reference(
 
 
 @compiled
-def _greedy(candidates, taken_source, taken_target, chosen):  # type: ignore[no-untyped-def]
+def _greedy(
+    candidates: NDArray[np.void],
+    taken_source: NDArray[np.bool_],
+    taken_target: NDArray[np.bool_],
+    chosen: NDArray[np.bool_],
+) -> None:
     for i in range(len(candidates)):
         source, target = candidates[i].source, candidates[i].target
         chosen[i] = not taken_source[source] and not taken_target[target]
@@ -189,6 +192,14 @@ def iterate_bands(runs: Sequence[NDArray[np.void]], band: int) -> Iterator[NDArr
             yield merged[: _join_directions(merged)]
 
 
+def check_strategy(strategy: str) -> Strategy:
+    """`strategy` itself; raises ValueError, with the names there are, for another."""
+    for known in STRATEGIES:
+        if strategy == known:
+            return known
+    raise ValueError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
+
+
 def match(
     runs: Sequence[NDArray[np.void]], strategy: str, source_rows: int, target_rows: int, band: int = 4_000_000
 ) -> Iterator[NDArray[np.void]]:
@@ -199,8 +210,7 @@ def match(
     `source_rows` and `target_rows` are the numbers of rows on the sides. Raises ValueError for
     another strategy.
     """
-    if strategy not in STRATEGIES:
-        raise ValueError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
+    check_strategy(strategy)
     taken_source = np.zeros(source_rows, dtype=bool)
     taken_target = np.zeros(target_rows, dtype=bool)
     for block in iterate_bands(runs, band):

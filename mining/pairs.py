@@ -1,123 +1,134 @@
-"""Files of mined pairs: reading and writing them as Parquet, TSV or JSON lines."""
+"""Mined pairs and candidates as tables, and files of pairs read back.
+
+`pairs_table` and `candidates_table` give the rows of a run their ids and texts, in the columns of
+`mining.schemas`; `read_pairs_file` reads pairs from Parquet, TSV or JSON lines.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
 from mining.errors import InputError, UsageError
-from mining.io.atomic import replacing
-from mining.io.tsv import tsv_bytes
-from mining.schemas import PAIRS_SCHEMA
-from mining.text_arrays import text_array
+from mining.io.parquet import read_parquet, read_parquet_schema
+from mining.schemas import CANDIDATES_SCHEMA, DECIMALS, DIRECTIONS, PAIRS_SCHEMA
+from mining.search.neighbours import Neighbours
+from mining.text_arrays import table_parts, text_array
 
-#: Rows of a Parquet row group: fixed, so that the bytes do not depend on how the rows arrived.
-GROUP_ROWS = 65_536
-#: Columns of few distinct values, stored by dictionary. For ids, texts and scores, of which hardly
-#: two are equal, the dictionary that Parquet tries by default made files larger by a tenth to a
-#: fifth and took half of the writing time.
-_FEW_VALUES = frozenset(
-    {
-        "rank",
-        "direction",
-        "source_occurrences",
-        "target_occurrences",
-        "forward_rank",
-        "backward_rank",
-        "side",
-        "file",
-        "reason",
-        "occurrences",
-    }
-)
-PREVIEW_CHARS = 200
 #: Longest line of a TSV or JSON lines file of pairs that is read back.
 MAX_LINE_CHARS = 100_000_000
+PREVIEW_CHARS = 200
+#: Entries of lists that `reverse_ranks` looks at together: 9 bytes each. One row of 2,048
+#: neighbours has as many.
+_LIST_ENTRIES = 1 << 22
 
 
-def refuse_input(output: str | Path, inputs: Iterable[str | Path], flag: str = "") -> None:
-    """Raise UsageError when an output would take the place of an input; `flag` names what it was
-    given by."""
-    place = Path(output).resolve()
-    for path in inputs:
-        if Path(path).resolve() == place:
-            raise UsageError(f"{flag}{output}: is the input as well: name another output")
+class Rows(NamedTuple):
+    """What is known of n rows of a side: `ids` and `texts` Arrow arrays of type ``large_string``,
+    `occurrences` (n,) int64."""
+
+    ids: pa.Array
+    texts: pa.Array
+    occurrences: NDArray[np.int64]
 
 
-def write_parquet(path: str | Path, schema: pa.Schema, blocks: Iterable[pa.Table]) -> int:
-    """Write blocks of rows as one Parquet file with equal row groups; returns the number of rows.
+def _rounded(values: NDArray[np.floating]) -> pa.Array:
+    return pa.array(np.round(values.astype(np.float64), DECIMALS) + 0.0, pa.float64())
 
-    A row group is compressed on a thread of its own while the next blocks are made; no more than
-    one waits.
+
+def pairs_table(
+    pairs: NDArray[np.void],
+    source: Rows,
+    target: Rows,
+    source_means: NDArray[np.float64],
+    target_means: NDArray[np.float64],
+) -> pa.Table:
+    """Matched pairs (n `CANDIDATE` rows) and what belongs to their two ends, each n long and in the
+    same order.
+
+    The columns are of several chunks where one array of strings would not hold their texts.
     """
-    rows = 0
-    options: dict[str, Any] = {"compression": "zstd", "use_dictionary": [n for n in schema.names if n in _FEW_VALUES]}
-    with (
-        replacing(path) as temporary,
-        pq.ParquetWriter(temporary, schema, **options) as writer,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        written = None
-        for group in _groups(schema, blocks):
-            if written is not None:
-                written.result()
-            written = pool.submit(writer.write_table, group, GROUP_ROWS)
-            rows += len(group)
-        if written is not None:
-            written.result()
-    return rows
+    columns = {
+        "score": _rounded(pairs["score"]),
+        "cosine": _rounded(pairs["cosine"]),
+        "source_mean": _rounded(source_means),
+        "target_mean": _rounded(target_means),
+        "rank": pa.array(pairs["rank"], pa.int32()),
+        "direction": pa.array(np.array(DIRECTIONS, dtype=object)[pairs["direction"]], pa.string()),
+        "source_id": source.ids,
+        "target_id": target.ids,
+        "source_text": source.texts,
+        "target_text": target.texts,
+        "source_occurrences": pa.array(source.occurrences, pa.int64()),
+        "target_occurrences": pa.array(target.occurrences, pa.int64()),
+    }
+    return pa.concat_tables([part.cast(PAIRS_SCHEMA) for part in table_parts(pa.table(columns))])
 
 
-def _groups(schema: pa.Schema, blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of the blocks in tables of `GROUP_ROWS`, the last of which may be smaller; an empty
-    one if there are none."""
-    waiting, empty = 0, True
-    pending: list[pa.Table] = [schema.empty_table()]
-    for block in blocks:
-        pending.append(block.cast(schema))
-        waiting += len(block)
-        while waiting >= GROUP_ROWS:
-            table = pa.concat_tables(pending)
-            yield table.slice(0, GROUP_ROWS).combine_chunks()
-            pending, waiting, empty = [table.slice(GROUP_ROWS)], waiting - GROUP_ROWS, False
-    if waiting or empty:
-        yield pa.concat_tables(pending).combine_chunks()
+class ForwardCandidates(NamedTuple):
+    """Neighbour lists of a block of rows of the querying side, with what is needed to name and rank
+    the pairs.
 
-
-@contextlib.contextmanager
-def tsv_writer(path: str | Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    r"""Write a TSV file under a line of column names: yields a function that takes the blocks of
-    rows.
-
-    Floats have six decimals; a tab, ``\n`` or ``\r`` inside a text becomes a space; null is empty.
+    `rows` (n,) row numbers, `lists` (n, k), `scores` (n, k) float64; `reverse` (n, k) int32 is the
+    rank of the row in the neighbour's own list, 0 where it is not in there.
     """
-    with replacing(path) as temporary, open(temporary, "wb") as out:
-        out.write(("\t".join(schema.names) + "\n").encode("utf-8"))
 
-        def write(block: pa.Table) -> None:
-            out.write(tsv_bytes([block.column(name) for name in schema.names]))
-
-        yield write
+    rows: NDArray[np.int64]
+    lists: Neighbours
+    scores: NDArray[np.float64]
+    reverse: NDArray[np.int32]
 
 
-def write_tsv(path: str | Path, schema: pa.Schema, blocks: Iterable[pa.Table]) -> int:
-    """Write blocks of rows as `tsv_writer` does; returns the number of rows."""
-    rows = 0
-    with tsv_writer(path, schema) as write:
-        for block in blocks:
-            write(block)
-            rows += len(block)
-    return rows
+def reverse_ranks(
+    rows: NDArray[np.int64],
+    neighbours: NDArray[np.int64],
+    lists_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+) -> NDArray[np.int32]:
+    """Rank of ``rows[i]`` (n,) in the list of each of its `neighbours` (n, k): (n, k) int32, 0
+    where it is not there.
+
+    `lists_of` gives the lists (m, k, k') int64 of neighbours (m, k). It is asked for some rows at a
+    time, so that what it gives is bounded however long the lists are.
+    """
+    n, k = neighbours.shape
+    ranks = np.empty((n, k), np.int32)
+    step = max(1, _LIST_ENTRIES // max(1, k * k))
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        same = lists_of(neighbours[part]) == rows[part, None, None]
+        ranks[part] = np.where(same.any(axis=2), same.argmax(axis=2) + 1, 0)
+    return ranks
+
+
+def candidates_table(block: ForwardCandidates, ids: pa.Array, their_ids: pa.Array, *, forward: bool) -> pa.Table:
+    """Candidates of one direction. From the target side only those are listed that no source row
+    found itself.
+
+    `ids` (n) are those of the rows, `their_ids` (n * k) those of the neighbours, row by row (""
+    where there is none).
+    """
+    n, k = block.lists.ids.shape
+    keep = (block.lists.ids >= 0).ravel()
+    if not forward:
+        keep &= (block.reverse == 0).ravel()
+    own_rank = np.tile(np.arange(1, k + 1, dtype=np.int32), n)[keep]
+    other_rank = block.reverse.ravel()[keep]
+    own = ids.cast(pa.large_string()).take(pa.array(np.repeat(np.arange(n), k)[keep]))
+    other = their_ids.cast(pa.large_string()).filter(pa.array(keep))
+    ends = (own, other) if forward else (other, own)
+    ranks = (own_rank, other_rank) if forward else (other_rank, own_rank)
+    columns = [*ends, _rounded(block.scores.ravel()[keep]), _rounded(block.lists.cosines.ravel()[keep]), *ranks]
+    arrays = [pa.array(column) if isinstance(column, np.ndarray) else column for column in columns]
+    table = pa.table(arrays, names=CANDIDATES_SCHEMA.names)
+    return pa.concat_tables([part.cast(CANDIDATES_SCHEMA) for part in table_parts(table)])
 
 
 def _typed(table: pa.Table, path: Path, columns: list[str]) -> pa.Table:
@@ -208,29 +219,6 @@ def read_pairs_file(path: str | Path, columns: list[str] | None = None) -> pa.Ta
         read = _read_tsv if kind == ".tsv" else _read_jsonl
         return _typed(read(path, _text_lines(path), columns), path, columns)
     raise UsageError(f"{path}: pairs are read from .parquet, .tsv or .jsonl files")
-
-
-def read_parquet_schema(path: str | Path) -> pa.Schema:
-    """The columns of a Parquet file; errors as of `read_parquet`."""
-    try:
-        with pa.memory_map(os.fsencode(path)) as file:  # names that are not UTF-8 are taken as bytes
-            return pq.read_schema(file)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: not a readable Parquet file: {error}") from None
-
-
-def read_parquet(path: str | Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a Parquet file; raises UsageError when it is missing, InputError when it is damaged or
-    lacks a column."""
-    try:
-        with pa.memory_map(os.fsencode(path)) as file:
-            return pq.read_table(file, columns=columns)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: not a readable Parquet file: {error}") from None
 
 
 def previews(texts: pa.Array) -> pa.Array:

@@ -4,8 +4,8 @@ A registry stands for a package. Every module of that package whose name has no 
 is one entry: the name of the module is the name users write. The module is imported when its entry
 is asked for, and registers it::
 
-    @MARGINS.register("ratio")
-    class Ratio(Margin): ...
+    @NETWORKS.register("lstm")
+    class LstmNetwork(Network): ...
 
 So a new entry is a new file, and nothing else has to name it.
 """

@@ -1,13 +1,18 @@
-"""What the tables of mined pairs, candidates and unused rows hold, and why a row is not used."""
+"""What the tables of mined pairs, candidates, dropped rows and scores hold, and why a row is not
+used."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum
 
+import numpy as np
 import pyarrow as pa
 
+#: Scores and cosines are written and compared with this many decimals.
+DECIMALS = 6
 
-class Reason(StrEnum):
+
+class Reason(str, Enum):
     """Why a row or a pair is not used, in the order in which reasons are looked for: the first that
     holds counts."""
 
@@ -35,12 +40,16 @@ class Reason(StrEnum):
     UNMATCHED = "unmatched"
     BELOW_THRESHOLD = "below_threshold"
 
+    def __str__(self) -> str:
+        return self.value
+
     @property
     def words(self) -> str:
         """The reason as it stands in a message: ``too long``, ``invalid UTF-8``."""
         return self.replace("_utf8", " UTF-8").replace("_", " ")
 
 
+#: Aligned pairs (``pairs.tsv``, ``pairs.parquet``).
 PAIRS_SCHEMA = pa.schema(
     [
         ("score", pa.float64()),
@@ -57,7 +66,7 @@ PAIRS_SCHEMA = pa.schema(
         ("target_occurrences", pa.int64()),
     ]
 )
-#: What a row that is not used is recorded as (``dropped.parquet``); `reason` is a `Reason`.
+#: Rows that are not used (``dropped.parquet``); `reason` is a `Reason`.
 DROPPED_SCHEMA = pa.schema(
     [
         ("side", pa.string()),
@@ -79,5 +88,36 @@ CANDIDATES_SCHEMA = pa.schema(
         ("cosine", pa.float64()),
         ("forward_rank", pa.int32()),
         ("backward_rank", pa.int32()),
+    ]
+)
+#: Scores of given pairs, one row for each row of the input. Numbers are null where there is a
+#: reason; all but the cosine where there are no pools.
+SCORES_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("cosine", pa.float64()),
+        ("source_mean", pa.float64()),
+        ("target_mean", pa.float64()),
+        ("margin", pa.float64()),
+        ("reason", pa.string()),
+    ]
+)
+
+#: Where a candidate was found from: its source row, its target row, or both.
+FORWARD, BACKWARD, BOTH = 1, 2, 3
+#: The same in words, by number.
+DIRECTIONS = ("", "forward", "backward", "both")
+#: A candidate in memory and in the runs on disk: row numbers of both ends, the rank (from 1) in the
+#: list that it was found in, and the direction.
+CANDIDATE = np.dtype(
+    [
+        ("source", "<i8"),
+        ("target", "<i8"),
+        ("score", "<f8"),
+        ("cosine", "<f4"),
+        ("rank", "<i4"),
+        ("direction", "u1"),
     ]
 )

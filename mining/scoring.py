@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mining.checks import check_counts, check_margin
+from mining.checks import check_counts
 from mining.config.corpus import BitextSpec, CorpusSpec
 from mining.config.score import ScoreConfig
 from mining.corpus import Row, dedup_key, list_inputs, read_rows, row_blocks
@@ -29,27 +29,15 @@ from mining.encoder import Encoder, load_encoder
 from mining.encoder.checked import encode_checked
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
-from mining.io.atomic import check_place, replacing
-from mining.margin import DECIMALS, count_floored, margin_scores, neighbour_means
-from mining.pairs import refuse_input, write_parquet, write_tsv
-from mining.schemas import Reason
+from mining.io.atomic import check_place, refuse_input, replacing
+from mining.io.parquet import write_parquet
+from mining.io.tsv import write_tsv
+from mining.margins import MARGINS
+from mining.neighbour_scores import neighbour_means, pair_scores
+from mining.schemas import DECIMALS, SCORES_SCHEMA, Reason
 from mining.search import exact_cosines, from_stored, knn, to_stored
 from mining.text_arrays import table_parts, text_array, whole
 
-#: One row for each row of the input. Numbers are null if there is a reason; all but the cosine if
-#: there are no pools.
-SCORES_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("source", pa.string()),
-        ("target", pa.string()),
-        ("cosine", pa.float64()),
-        ("source_mean", pa.float64()),
-        ("target_mean", pa.float64()),
-        ("margin", pa.float64()),
-        ("reason", pa.string()),
-    ]
-)
 OUTPUT_SUFFIXES = (".tsv", ".jsonl", ".parquet")
 BLOCK_ROWS = 4096
 BLOCK_CHARS = 4_000_000
@@ -184,7 +172,7 @@ class PairScorer:
 
     def __post_init__(self) -> None:
         check_counts(k=self.k, max_chars=self.max_chars)
-        check_margin(self.margin)
+        MARGINS.check(self.margin)
         for pool, side in zip(self.pools or (), ("source", "target"), strict=False):
             pool.check(self.k, side)
 
@@ -235,9 +223,8 @@ class PairScorer:
         source_pool, target_pool = self.pools
         source_mean = neighbour_means(knn(source, target_pool.vectors, self.k).cosines)
         target_mean = neighbour_means(knn(target, source_pool.vectors, self.k).cosines)
-        if self.margin == "ratio":
-            self.floored += count_floored(source_mean, target_mean)
-        margin = margin_scores(cosine, source_mean, target_mean, self.margin)
+        margin, undefined = pair_scores(cosine, source_mean, target_mean, self.margin, self.threads)
+        self.floored += undefined
         return {"cosine": cosine, "source_mean": source_mean, "target_mean": target_mean, "margin": margin}
 
 

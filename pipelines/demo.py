@@ -13,7 +13,7 @@ from mining.corpus import BitextSpec, read_rows
 from mining.errors import InputError, UsageError
 from mining.evaluation import read_gold
 from mining.io.atomic import replacing
-from mining.pairs import read_parquet
+from mining.io.parquet import read_parquet
 from pipelines.demo_data import Pair, choose_pairs, clean_pairs, hide
 from pipelines.mine import MineResult, run_mine
 

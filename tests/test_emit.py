@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mining.emit import ForwardCandidates, Rows, candidates_table, pairs_table, reverse_ranks
 from mining.io.tsv import tsv_bytes
-from mining.matching import CANDIDATE
+from mining.pairs import ForwardCandidates, Rows, candidates_table, pairs_table, reverse_ranks
+from mining.schemas import CANDIDATE
 from mining.search.neighbours import Neighbours
 
 #: Rounded to six decimals they are zeros, the negative ones among them zeros with a sign.

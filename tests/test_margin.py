@@ -3,16 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.margin import (
-    DENOMINATOR_FLOOR,
-    LOW_SCORE,
-    MARGINS,
-    best_neighbours,
-    count_floored,
-    list_scores,
-    margin_scores,
-    neighbour_means,
-)
+from mining.margins import MARGINS
+from mining.margins.ratio import DENOMINATOR_FLOOR
+from mining.neighbour_scores import UNDEFINED_SCORE, best_neighbours, list_scores, neighbour_means, pair_scores
 
 cosines = st.floats(-1, 1, width=32)
 
@@ -23,31 +16,33 @@ def reference(cosine: float, source_mean: float, target_mean: float, kind: str) 
         return round(cosine, 6)
     if kind == "distance":
         return round(cosine - baseline, 6)
-    return round(cosine / baseline, 6) if baseline > DENOMINATOR_FLOOR else LOW_SCORE
+    return round(cosine / baseline, 6) if baseline > DENOMINATOR_FLOOR else UNDEFINED_SCORE
 
 
 @given(st.lists(st.tuples(cosines, cosines, cosines), min_size=1), st.sampled_from(["ratio", "distance", "absolute"]))
 def test_each_margin_equals_its_formula(rows, kind):
     cosine, source, target = np.array(rows).T
     expected = [reference(*row, kind) for row in rows]
-    assert margin_scores(cosine, source, target, kind) == pytest.approx(expected, abs=1e-6)
+    assert pair_scores(cosine, source, target, kind).values == pytest.approx(expected, abs=1e-6)
 
 
 def test_zero_denominator_gives_a_finite_low_score_and_is_counted():
-    scores = margin_scores([0.5, 0.5, -0.5], [0.0, -0.4, 0.5], [0.0, 0.1, 0.5])
-    assert scores.tolist() == [LOW_SCORE, LOW_SCORE, -1.0]
-    assert count_floored([0.0, -0.4, 0.5], [0.0, 0.1, 0.5]) == 2
+    scores = pair_scores([0.5, 0.5, -0.5], [0.0, -0.4, 0.5], [0.0, 0.1, 0.5], "ratio")
+    assert scores.values.tolist() == [UNDEFINED_SCORE, UNDEFINED_SCORE, -1.0]
+    assert scores.undefined == 2
+    assert pair_scores([0.5], [0.0], [0.0], "distance").undefined == 0
 
 
-def test_a_denominator_at_the_floor_is_floored_and_counted():
+def test_a_denominator_at_the_floor_is_undefined_and_counted():
     below, at, above = np.nextafter(DENOMINATOR_FLOOR, 0), DENOMINATOR_FLOOR, np.nextafter(DENOMINATOR_FLOOR, 1)
     means = np.array([below, at, above])
-    assert count_floored(means, means) == 2
-    assert (margin_scores(0.5, means, means) == LOW_SCORE).tolist() == [True, True, False]
-    lists = np.arange(3)[:, None], np.full((3, 1), 0.5, np.float32), means, means[:, None]
-    assert (list_scores(*lists) == LOW_SCORE).ravel().tolist() == [True, True, False]
+    scores = pair_scores([0.5] * 3, means, means, "ratio")
+    assert (scores.values == UNDEFINED_SCORE).tolist() == [True, True, False]
+    assert scores.undefined == 2
+    lists = np.array([[0], [1], [-1]]), np.full((3, 1), 0.5, np.float32), means, means[:, None]
+    assert best_neighbours(*lists, "ratio").undefined == list_scores(*lists, "ratio").undefined == 2
     # Only the mean of the two counts.
-    assert count_floored([0.0, 0.0021], [0.002, 0.0]) == 1
+    assert pair_scores([0.5, 0.5], [0.0, 0.0021], [0.002, 0.0], "ratio").undefined == 1
 
 
 def test_means_are_over_the_neighbours_that_were_found():
@@ -56,14 +51,16 @@ def test_means_are_over_the_neighbours_that_were_found():
 
 
 def test_scores_have_six_decimals_and_no_negative_zero():
-    scores = margin_scores([1 / 3, -1e-9], [0.5, 0.5], [0.5, 0.5], "absolute")
+    scores, _ = pair_scores([1 / 3, -1e-9], [0.5, 0.5], [0.5, 0.5], "absolute")
     assert scores[0] == 0.333333
     assert not np.signbit(scores[1])
 
 
 def test_unknown_margin_is_named():
-    with pytest.raises(ValueError, match=r"unknown margin 'rato'.*ratio, distance, absolute"):
-        margin_scores([1.0], [1.0], [1.0], "rato")
+    with pytest.raises(ValueError, match=r"unknown margin 'rato': did you mean 'ratio'"):
+        pair_scores([1.0], [1.0], [1.0], "rato")
+    with pytest.raises(ValueError, match=r"unknown margin 'cosine': use one of absolute, distance, ratio"):
+        list_scores(np.zeros((1, 1), np.int64), np.zeros((1, 1), np.float32), np.zeros(1), np.zeros((1, 1)), "cosine")
 
 
 @st.composite
@@ -80,17 +77,26 @@ def neighbour_lists(draw):
     return neighbours, found, np.array(own, dtype=np.float64), np.array(numbers[1]).reshape(shape)
 
 
-@given(neighbour_lists(), st.sampled_from(MARGINS))
+def by_python(cosine: float, own: float, other: float, kind: str) -> float:
+    """The score of one pair by the margin's own Python, rounded as numpy rounds."""
+    margin = MARGINS[kind]
+    with np.errstate(all="ignore"):
+        score = getattr(margin, "py_func", margin)(np.float64(cosine), np.float64(own), np.float64(other))
+    return float(np.round(UNDEFINED_SCORE if np.isnan(score) else score, 6) + 0.0)
+
+
+@given(neighbour_lists(), st.sampled_from(MARGINS.names()))
 def test_compiled_scores_are_the_same_bytes(lists, kind):
     neighbours, found, own, other = lists
-    scores = margin_scores(np.where(neighbours >= 0, found, 0.0), own[:, None], other, kind)
-    expected = np.where(neighbours >= 0, scores, -np.inf)
-    assert list_scores(*lists, kind).tobytes() == expected.tobytes()
-    places, best = best_neighbours(*lists, kind)
-    for row, place in enumerate(places.tolist()):
+    expected = np.full(neighbours.shape, -np.inf)
+    for row, rank in np.argwhere(neighbours >= 0):
+        expected[row, rank] = by_python(found[row, rank], own[row], other[row, rank], kind)
+    assert list_scores(*lists, kind).values.tobytes() == expected.tobytes()
+    indices, best, _ = best_neighbours(*lists, kind)
+    for row, index in enumerate(indices.tolist()):
         order = sorted((-expected[row, j], neighbours[row, j], j) for j in np.flatnonzero(neighbours[row] >= 0))
-        assert place == (order[0][2] if order else -1)
-        assert best[row] == (expected[row, place] if order else -np.inf)
+        assert index == (order[0][2] if order else -1)
+        assert best[row] == (expected[row, index] if order else -np.inf)
 
 
 def test_threads_never_show():
@@ -98,14 +104,11 @@ def test_threads_never_show():
     lists = (
         chance.integers(-1, 9, (70_000, 3)),
         chance.random((70_000, 3), dtype=np.float32),
-        chance.random(70_000),
+        np.where(chance.random(70_000) < 0.1, -1.0, chance.random(70_000)),
         chance.random((70_000, 3)),
     )
-    assert list_scores(*lists, threads=1).tobytes() == list_scores(*lists, threads=3).tobytes()
-    one, many = best_neighbours(*lists, threads=1), best_neighbours(*lists, threads=3)
-    assert [a.tobytes() for a in one] == [a.tobytes() for a in many]
-
-
-def test_unknown_margin_of_lists_is_named():
-    with pytest.raises(ValueError, match="unknown margin 'rato'"):
-        list_scores(np.zeros((1, 1), np.int64), np.zeros((1, 1), np.float32), np.zeros(1), np.zeros((1, 1)), "rato")
+    one, many = (list_scores(*lists, "ratio", threads) for threads in (1, 3))
+    assert one.values.tobytes() == many.values.tobytes()
+    assert one.undefined == many.undefined == best_neighbours(*lists, "ratio", 3).undefined > 0
+    one, many = (best_neighbours(*lists, "ratio", threads) for threads in (1, 3))
+    assert [np.asarray(a).tobytes() for a in one] == [np.asarray(a).tobytes() for a in many]

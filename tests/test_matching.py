@@ -3,19 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.matching import (
-    BACKWARD,
-    BOTH,
-    CANDIDATE,
-    FORWARD,
-    best_candidates,
-    greedy,
-    greedy_reference,
-    iterate_bands,
-    match,
-    merge_runs,
-    sort_candidates,
-)
+from mining.matching import best_candidates, greedy, greedy_reference, iterate_bands, match, merge_runs, sort_candidates
+from mining.schemas import BACKWARD, BOTH, CANDIDATE, FORWARD
+from mining.search.neighbours import Neighbours, no_neighbours
 
 SIDE = 6
 edges = st.lists(
@@ -81,7 +71,8 @@ def test_best_candidates_are_a_sorted_run(rows, k, direction, chance):
     neighbours = np.array([[chance.randint(-1, 5) for _ in range(k)] for _ in range(rows)])
     cosines = np.array([[chance.choice([0.25, 0.5]) for _ in range(k)] for _ in range(rows)], dtype=np.float32)
     numbers = 3 + 2 * np.arange(rows)
-    run = best_candidates(numbers, neighbours, cosines, np.ones(rows), np.ones((rows, k)), "ratio", direction)
+    lists = Neighbours(neighbours, cosines)
+    run, _ = best_candidates(numbers, lists, np.ones(rows), np.ones((rows, k)), "ratio", direction)
     assert run.tobytes() == sort_candidates(run).tobytes()
     ends = "source" if direction == FORWARD else "target"
     assert sorted(run[ends].tolist()) == numbers[(neighbours >= 0).any(axis=1)].tolist()
@@ -105,10 +96,9 @@ def test_ties_go_to_the_lower_rows():
 
 
 def test_best_candidate_is_the_best_by_margin_not_by_cosine():
-    best = best_candidates(
+    best, _ = best_candidates(
         rows=np.array([7]),
-        neighbours=np.array([[3, 5]]),
-        cosines=np.array([[0.9, 0.8]], dtype=np.float32),
+        lists=Neighbours(np.array([[3, 5]]), np.array([[0.9, 0.8]], dtype=np.float32)),
         own_means=np.array([0.85]),
         other_means=np.array([[0.95, 0.4]]),
         margin="ratio",
@@ -118,8 +108,8 @@ def test_best_candidate_is_the_best_by_margin_not_by_cosine():
 
 
 def test_rows_without_neighbours_give_no_candidate():
-    lists = np.full((2, 3), -1), np.full((2, 3), -np.inf, dtype=np.float32)
-    assert len(best_candidates(np.arange(2), *lists, np.zeros(2), np.zeros((2, 3)), "ratio", FORWARD)) == 0
+    lists = no_neighbours(2, 3)
+    assert len(best_candidates(np.arange(2), lists, np.zeros(2), np.zeros((2, 3)), "ratio", FORWARD)[0]) == 0
     assert list(match([], "max", 0, 0)) == []
 
 

@@ -7,15 +7,10 @@ import pytest
 
 from mining.errors import InputError, UsageError
 from mining.evaluation.tables import table_blocks
-from mining.pairs import (
-    GROUP_ROWS,
-    read_pairs_file,
-    read_parquet,
-    read_parquet_schema,
-    refuse_input,
-    write_parquet,
-    write_tsv,
-)
+from mining.io.atomic import refuse_input
+from mining.io.parquet import GROUP_ROWS, read_parquet, read_parquet_schema, write_parquet
+from mining.io.tsv import write_tsv
+from mining.pairs import read_pairs_file
 from mining.schemas import PAIRS_SCHEMA
 
 

@@ -16,7 +16,7 @@ RESULTS = """
 import hashlib
 import numpy as np
 from mining import load_encoder
-from mining.margin import list_scores, neighbour_means
+from mining.neighbour_scores import list_scores, neighbour_means
 from mining.search import nearest_neighbours, to_stored
 from mining.search.cluster_search import search_clusters
 from mining.search.clusters import train_clusters
@@ -44,7 +44,7 @@ show("exact neighbours", *lists[0], *lists[1])
 lists = search_clusters(source, target, 4)
 show("neighbours by clusters", *lists[0], *lists[1])
 means = [neighbour_means(part.cosines) for part in lists]
-show("margins", list_scores(*lists[0], means[0], means[1][lists[0].ids]))
+show("margins", list_scores(*lists[0], means[0], means[1][lists[0].ids], "ratio").values)
 """
 #: Numpy, its BLAS, that of torch, and torch itself; processors with AVX2 can do both.
 OLDER = {

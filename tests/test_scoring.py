@@ -20,16 +20,9 @@ from mining.corpus import BitextSpec, CorpusSpec, Row
 from mining.encoder import Encoder, PieceTokenizer, load_encoder, save_model, write_vectors
 from mining.encoder.networks import AverageNetwork
 from mining.errors import InputError, RunError, UsageError
-from mining.margin import margin_scores
-from mining.scoring import (
-    SCORED,
-    SCORES_SCHEMA,
-    PairScorer,
-    ScoreConfig,
-    pool_from_rows,
-    read_pool,
-    score_file,
-)
+from mining.neighbour_scores import pair_scores
+from mining.schemas import SCORES_SCHEMA
+from mining.scoring import SCORED, PairScorer, ScoreConfig, pool_from_rows, read_pool, score_file
 from mining.search import from_stored, to_stored
 from pipelines.cli.score import score
 
@@ -107,7 +100,7 @@ def test_margin_against_two_pools(encoder: Encoder, kind: str, k: int) -> None:
     target_mean = expected_means(encoder, [pair[1] for pair in pairs], source_pool, k)
     np.testing.assert_allclose([r["source_mean"] for r in got], source_mean, atol=2e-6)
     np.testing.assert_allclose([r["target_mean"] for r in got], target_mean, atol=2e-6)
-    margin = margin_scores([r["cosine"] for r in got], source_mean, target_mean, kind)
+    margin, _ = pair_scores([r["cosine"] for r in got], source_mean, target_mean, kind)
     np.testing.assert_allclose([r["margin"] for r in got], margin, atol=5e-6)
     for r in got:
         assert all(r[name] == round(r[name], 6) for name in ("cosine", "source_mean", "target_mean", "margin"))
@@ -390,7 +383,7 @@ def test_command_by_configuration_and_flags(tmp_path: Path, pairs_file: Path, mo
     [
         (["--source-pool", "x.txt"], "give target_pool too"),
         (["--k", "0"], "k: .*greater than 0"),
-        (["--margin", "relative"], "margin: .*'ratio', 'distance' or 'absolute'"),
+        (["--margin", "relative"], "margin: unknown margin 'relative'"),
         (["--model", "nowhere"], "nowhere"),
         (["--format", "tsv"], "declare the columns"),
     ],

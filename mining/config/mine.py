@@ -9,12 +9,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from mining.config.base import Flag, Flags, Settings
+from mining.config.base import Flag, Flags, Settings, one_of
 from mining.config.corpus import CorpusSpec
 from mining.config.encode import SideSettings
 from mining.device_names import check_devices, first_device, several_devices
+from mining.margins import MARGINS
 
-Margin = Literal["ratio", "distance", "absolute"]
+Margin = Annotated[str, one_of(MARGINS)]
 Strategy = Literal["forward", "backward", "intersection", "max"]
 
 K = 4

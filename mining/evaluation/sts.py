@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from mining.devices import torch_threads
 from mining.encoder.checked import encode_checked
 from mining.errors import InputError, UsageError
-from mining.margin import DECIMALS
+from mining.schemas import DECIMALS
 from mining.search.vectors import exact_cosines
 
 if TYPE_CHECKING:

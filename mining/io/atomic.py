@@ -13,7 +13,7 @@ import fcntl
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,15 @@ def check_place(path: str | os.PathLike[str]) -> None:
         raise UsageError(f"{os.fspath(path)}: a file of this name is to be written, and it is a folder: move it away")
     if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
         raise UsageError(f"{os.fspath(path)}: a file of this name is to be written, and it is a pipe or a device")
+
+
+def refuse_input(output: str | Path, inputs: Iterable[str | Path], flag: str = "") -> None:
+    """Raise UsageError when an output would take the place of an input; `flag` names what it was
+    given by."""
+    place = Path(output).resolve()
+    for path in inputs:
+        if Path(path).resolve() == place:
+            raise UsageError(f"{flag}{output}: is the input as well: name another output")
 
 
 @contextlib.contextmanager

@@ -6,7 +6,9 @@ reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,10 @@ from numpy.typing import NDArray
 
 from mining.compiled import compiled
 from mining.corpus.cells import string_buffers
+from mining.io.atomic import replacing
+from mining.schemas import DECIMALS
 
-_DECIMALS = 6
-_UNIT = 10**_DECIMALS
+_UNIT = 10**DECIMALS
 #: Above it, six decimals are beyond what a float64 resolves and the digits are left to Python.
 _LARGEST = float(1 << 48)
 _TAB, _LINE_FEED, _RETURN, _SPACE = 9, 10, 13, 32
@@ -130,7 +133,7 @@ def _field(column: pa.Array) -> _Strings | _Numbers:
         # decides.
         clear = (np.abs(scaled) < _LARGEST) & (np.abs(scaled - nearest) < 0.4)
         if clear.all():
-            return _Numbers(nearest.astype(np.int64), np.signbit(values), valid, _DECIMALS + 1)
+            return _Numbers(nearest.astype(np.int64), np.signbit(values), valid, DECIMALS + 1)
         return _Strings(pa.array([None if v is None else f"{v:.6f}" for v in column.to_pylist()], pa.string()))
     if pa.types.is_integer(column.type) and not pa.types.is_unsigned_integer(column.type):
         values = column.cast(pa.int64()).fill_null(0).to_numpy()
@@ -161,3 +164,29 @@ def tsv_bytes(columns: list[pa.Array | pa.ChunkedArray]) -> memoryview:
     for number, field in enumerate(fields, 1):
         field.write(_LINE_FEED if number == len(fields) else _TAB, places, out)
     return out.data
+
+
+@contextlib.contextmanager
+def tsv_writer(path: str | Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+    r"""Write a TSV file under a line of column names: yields a function that takes the blocks of
+    rows.
+
+    Floats have six decimals; a tab, ``\n`` or ``\r`` inside a text becomes a space; null is empty.
+    """
+    with replacing(path) as temporary, open(temporary, "wb") as out:
+        out.write(("\t".join(schema.names) + "\n").encode("utf-8"))
+
+        def write(block: pa.Table) -> None:
+            out.write(tsv_bytes([block.column(name) for name in schema.names]))
+
+        yield write
+
+
+def write_tsv(path: str | Path, schema: pa.Schema, blocks: Iterable[pa.Table]) -> int:
+    """Write blocks of rows as `tsv_writer` does; returns the number of rows."""
+    rows = 0
+    with tsv_writer(path, schema) as write:
+        for block in blocks:
+            write(block)
+            rows += len(block)
+    return rows

@@ -67,7 +67,7 @@ def score(
     config: Annotated[Path | None, typer.Option(help="YAML file with these settings; flags override it.")] = None,
 ) -> None:
     from mining.config.base import validate
-    from mining.pairs import refuse_input
+    from mining.io.atomic import refuse_input
     from mining.scoring import ScoreConfig, score_file
 
     given = {name: value for name, value in locals().items() if name in _FLAGS}

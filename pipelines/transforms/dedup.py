@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mining.corpus import first_occurrence
 from mining.errors import InputError
-from mining.pairs import read_parquet
+from mining.io.parquet import read_parquet
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import open_array
 from pipelines.transforms.read import KEY

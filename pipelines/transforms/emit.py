@@ -16,11 +16,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mining.corpus.cells import string_buffers, strings
-from mining.emit import ForwardCandidates, Rows, candidates_table, pairs_table, reverse_ranks
-from mining.margin import list_scores
-from mining.matching import CANDIDATE
-from mining.pairs import read_parquet, write_parquet
-from mining.schemas import CANDIDATES_SCHEMA, PAIRS_SCHEMA
+from mining.io.parquet import read_parquet, write_parquet
+from mining.neighbour_scores import list_scores
+from mining.pairs import ForwardCandidates, Rows, candidates_table, pairs_table, reverse_ranks
+from mining.schemas import CANDIDATE, CANDIDATES_SCHEMA, PAIRS_SCHEMA
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import ShardedArray, ShardFiles, open_array
 from pipelines.transforms.search import NEIGHBOUR, as_neighbours
@@ -156,7 +155,7 @@ def _block(
     own, other = sides
     lists = as_neighbours(table)
     rows = np.arange(first, first + len(table), dtype=np.int64)
-    scores = list_scores(*lists, own.means.take(rows), other.means.take(lists.ids), step.params["margin"], 1)
+    scores = list_scores(*lists, own.means.take(rows), other.means.take(lists.ids), step.params["margin"], 1).values
     reverse = reverse_ranks(rows, lists.ids, functools.partial(their_lists.take, fill=-1))
     return ForwardCandidates(rows, lists, scores, reverse)
 

@@ -9,7 +9,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from mining.matching import CANDIDATE, match
+from mining.matching import match
+from mining.schemas import CANDIDATE
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import open_array, write_blocks
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mining.margin import neighbour_means
+from mining.neighbour_scores import neighbour_means
 from mining.search.cluster_search import add_lists
 from mining.search.neighbours import Neighbours, merge, no_neighbours
 from pipelines.artefacts import Outputs, Step

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mining.evaluation import evaluate_pairs
-from mining.pairs import read_parquet
+from mining.io.parquet import read_parquet
 from pipelines.artefacts import Outputs, Step, write_json
 from pipelines.transforms.gold import given_gold
 

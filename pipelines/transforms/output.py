@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from mining.matching import CANDIDATE
-from mining.pairs import previews, read_parquet, tsv_writer, write_parquet
-from mining.schemas import DROPPED_SCHEMA, PAIRS_SCHEMA, Reason
+from mining.io.parquet import read_parquet, write_parquet
+from mining.io.tsv import tsv_writer
+from mining.pairs import previews
+from mining.schemas import CANDIDATE, DROPPED_SCHEMA, PAIRS_SCHEMA, Reason
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import ShardFiles, open_array
 from pipelines.transforms.shard import duplicates_in, kept_rows

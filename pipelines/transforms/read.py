@@ -19,7 +19,7 @@ from mining.corpus import CorpusSpec, InputFile, new_digest, read_tables
 from mining.corpus.dedup import key_order
 from mining.corpus.keys import id_keys, text_keys
 from mining.errors import InputError
-from mining.pairs import write_parquet
+from mining.io.parquet import write_parquet
 from pipelines.artefacts import Outputs, Step
 
 #: What is kept of a row.

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mining.margin import count_floored
-from mining.matching import BACKWARD, FORWARD, best_candidates
+from mining.matching import best_candidates
+from mining.schemas import BACKWARD, FORWARD
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import ShardedArray, ShardFiles, open_array
 from pipelines.transforms.search import NEIGHBOUR, as_neighbours
@@ -25,9 +25,7 @@ def run(step: Step, outputs: Outputs) -> dict[str, Any]:
     numbers = np.arange(first, first + rows, dtype=np.int64)
     direction = FORWARD if step.params["side"] == "source" else BACKWARD
     threads = step.execution.get("threads", 1)
-    best = best_candidates(numbers, *lists, own, theirs, step.params["margin"], direction, threads)
+    best, undefined = best_candidates(numbers, lists, own, theirs, step.params["margin"], direction, threads)
     with open(outputs.path(f"{step.name}.npy"), "wb") as out:
         np.save(out, best, allow_pickle=False)
-    found = lists.ids >= 0
-    floored = count_floored(np.broadcast_to(own[:, None], found.shape)[found], theirs[found])
-    return {"candidates": len(best), "floored": floored if step.params["margin"] == "ratio" else 0}
+    return {"candidates": len(best), "floored": undefined}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mining.pairs import read_parquet, write_parquet
+from mining.io.parquet import read_parquet, write_parquet
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import open_array
 from pipelines.transforms.dedup import DUPLICATE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mining.evaluation import evaluate_pairs
-from mining.pairs import read_parquet
+from mining.io.parquet import read_parquet
 from pipelines.artefacts import Outputs, Step
 from pipelines.transforms.gold import given_gold
 from pipelines.transforms.output import write_ledger

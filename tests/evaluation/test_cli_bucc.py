@@ -8,7 +8,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from mining.errors import BitextError, InputError, UsageError
-from mining.pairs import write_parquet, write_tsv
+from mining.io.parquet import write_parquet
+from mining.io.tsv import write_tsv
 from mining.schemas import CANDIDATES_SCHEMA, DROPPED_SCHEMA, PAIRS_SCHEMA
 from pipelines.cli.evaluate import app
 

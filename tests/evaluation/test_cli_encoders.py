@@ -106,7 +106,7 @@ def test_mining(bitext, bag_model, piles, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--margin", "ratio,sum"), "unknown margin 'sum': use one of ratio, distance, absolute"),
+        (("--margin", "ratio,sum"), "unknown margin 'sum': use one of absolute, distance, ratio"),
         (("--strategy", "best"), "unknown strategy 'best'"),
         (("--k", "46"), "k = 46 nearest neighbours"),
         (("--folds", "1"), "use 2 to 45 folds"),

@@ -65,7 +65,7 @@ def test_a_full_array_of_strings_never_shows(finished, run, monkeypatch):
     parts = []
     monkeypatch.setattr("mining.text_arrays.LARGEST", 500)
     monkeypatch.setattr("pipelines.transforms.emit._BLOCK_BYTES", 1000)
-    monkeypatch.setattr("mining.emit.table_parts", lambda table: parts.append(table_parts(table)) or parts[-1])
+    monkeypatch.setattr("mining.pairs.table_parts", lambda table: parts.append(table_parts(table)) or parts[-1])
     assert contents(run().folder) == contents(finished.folder)
     assert max(map(len, parts)) > 1
     assert len(parts) > 3

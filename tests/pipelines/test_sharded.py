@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mining.errors import InputError
-from mining.matching import CANDIDATE
+from mining.schemas import CANDIDATE
 from mining.search.clusters import Clusters
 from mining.threads import PARSING
 from pipelines.lists import FileList

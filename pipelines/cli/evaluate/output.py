@@ -39,7 +39,7 @@ def refuse_inputs(path: Path | None, *inputs: str | Path | None) -> None:
     """Raise UsageError when the file of ``--json`` is one of the inputs; None stands for one that
     is not given."""
     if path is not None:
-        from mining.pairs import refuse_input
+        from mining.io.atomic import refuse_input
 
         refuse_input(path, (one for one in inputs if one is not None), "--json ")
 
