@@ -75,7 +75,7 @@ setup(
     license_expression="Apache-2.0",
     license_files=["LICENSE"],
     packages=find_packages(include=["mining", "mining.*", "pipelines", "pipelines.*"]),
-    package_data={"mining": ["shipped_model/*"]},
+    package_data={"mining": ["bundled_model/*"]},
     python_requires=">=3.10,<3.14",
     install_requires=REQUIREMENTS,
     extras_require={"cpu": CPU, "gpu": GPU, "dask": DASK, "demo": DEMO, "train": TRAIN}

@@ -6,7 +6,7 @@
 
 prints, each line as soon as it is known: the device and its peak (that of a big half-precision
 product measured here, and that of the data sheet); sentences a second of the encoder with the
-shipped model; whether the search on the device finds the same lists, to the byte, as on the CPU;
+bundled model; whether the search on the device finds the same lists, to the byte, as on the CPU;
 and the throughput of the search over tiles as a share of the peak. A part is begun only while the
 time that is left holds it.
 """

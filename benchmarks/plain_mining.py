@@ -17,8 +17,7 @@ import numpy as np
 import sentencepiece
 import torch
 
-from mining.encoder.model_folder import read_model
-from mining.encoder.shipped import shipped_model
+from mining.encoder.model_folder import bundled_model, read_model
 
 TRAINING_ROWS = 100_000
 
@@ -27,7 +26,7 @@ class PlainMiner:
     """One run; `seconds` by step."""
 
     def __init__(self, factory: str, probes: int, k: int = 4) -> None:
-        _, units, tables, _ = read_model(shipped_model())
+        _, units, tables, _ = read_model(bundled_model())
         self.pieces = sentencepiece.SentencePieceProcessor(model_proto=units[0].files()["sentencepiece.model"])
         self.table = tables["pieces"].take(slice(None))
         self.factory, self.probes, self.k = factory, probes, k

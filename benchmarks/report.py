@@ -24,7 +24,7 @@ from report_tables import write_tables
 
 from mining.corpus import CorpusSpec
 from mining.encoder import Encoder, load_encoder
-from mining.encoder.shipped import shipped_model
+from mining.encoder.model_folder import bundled_model
 from mining.errors import BitextError
 from mining.evaluation.mining_f1 import MiningTask, read_mining_task, task_f1
 from mining.evaluation.sts import find_sts, read_sts, set_name, sts_correlations
@@ -42,7 +42,7 @@ class Model:
     """A model to be measured: its encoder for each language, and the languages it claims."""
 
     def __init__(self, path: str | None, options: dict[str, Any], languages: list[str] | None) -> None:
-        self.path, self.options = Path(path) if path is not None else shipped_model(), options
+        self.path, self.options = Path(path) if path is not None else bundled_model(), options
         self.config = json.loads((self.path / "config.json").read_text("utf-8"))
         self.languages: list[str] = languages or self.config["languages"]
         self.apart = not self.config["shared"]
@@ -158,7 +158,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     model = Model(arguments.model, options, languages)
     encoder = model.encoder("en")
     report: dict[str, Any] = {
-        "name": arguments.name or (Path(arguments.model).name if arguments.model else "shipped"),
+        "name": arguments.name or (Path(arguments.model).name if arguments.model else "bundled"),
         "dim": encoder.dim,
         "hash": encoder.hash,
         "languages": model.languages,
@@ -175,7 +175,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Measure a model, or print tables of measured ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="model folder; without it the model that is shipped")
+    parser.add_argument("--model", help="model folder; without it the bundled model")
     parser.add_argument("--output", type=Path, help="JSON file to write")
     parser.add_argument("--name", help="name in the tables; default: that of the folder")
     parser.add_argument("--languages", help="measure these only, with commas; default: those of the model")

@@ -14,7 +14,7 @@ from mining.checks import check_counts, check_names, check_threshold
 from mining.corpus.dedup import first_occurrence
 from mining.corpus.keys import text_keys
 from mining.devices import torch_threads
-from mining.encoder.checked import encode_checked
+from mining.encoder.protocol import encode_checked
 from mining.errors import UsageError
 from mining.matching import best_candidates, match
 from mining.neighbour_scores import neighbour_means

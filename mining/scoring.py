@@ -26,7 +26,7 @@ from mining.config.score import ScoreConfig
 from mining.corpus import Row, dedup_key, list_inputs, read_rows, row_blocks
 from mining.devices import torch_threads
 from mining.encoder import Encoder, load_encoder
-from mining.encoder.checked import encode_checked
+from mining.encoder.protocol import encode_checked
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
 from mining.io.atomic import check_place, refuse_input, replacing

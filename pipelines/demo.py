@@ -18,7 +18,7 @@ from pipelines.demo_data import Pair, choose_pairs, clean_pairs, hide
 from pipelines.mine import MineResult, run_mine
 
 #: German catalogues of the packages in the extra `demo`: distribution and language folder. The
-#: shipped model has not learnt from them; one message in a hundred stands, with its translation, in
+#: bundled model has not learnt from them; one message in a hundred stands, with its translation, in
 #: other programs that it has learnt from.
 CATALOGUES = (
     ("Django", "de"),

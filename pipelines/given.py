@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from mining.config.mine import MineConfig
 from mining.corpus import file_hash, list_inputs
-from mining.encoder.model_folder import folder_hash
-from mining.encoder.shipped import shipped_model
+from mining.encoder.model_folder import bundled_model, folder_hash
 from mining.errors import UsageError
 
 
@@ -74,10 +73,10 @@ class GivenFile:
 
 
 class GivenModel:
-    """A model folder (None: the shipped model) before it is loaded."""
+    """A model folder (None: the bundled model) before it is loaded."""
 
     def __init__(self, path: str | None) -> None:
-        self.folder = shipped_model() if path is None else Path(path)
+        self.folder = bundled_model() if path is None else Path(path)
         self._before = self._signatures()
 
     def _signatures(self) -> dict[str, Signature | None]:

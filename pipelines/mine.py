@@ -13,7 +13,7 @@ from mining.api import check_k
 from mining.config.mine import MineConfig
 from mining.devices import resolve_threads
 from mining.encoder import load_encoder
-from mining.encoder.shipped import shipped_model
+from mining.encoder.model_folder import bundled_model
 from mining.errors import BitextError, InputError, RunError, UsageError
 from mining.io.atomic import TEMPORARY
 from mining.search.cluster_search import divide
@@ -246,7 +246,7 @@ def _check_vectors(side: Side, model: str, dim: int) -> None:
 def run_mine(config: MineConfig, quiet: bool = False) -> MineResult:
     """Mine as configured. Raises UsageError for what the user can mend before the run, InputError
     and RunError within it."""
-    model = shipped_model() if config.model is None else config.model
+    model = bundled_model() if config.model is None else config.model
     for name, path in (("model", model), ("gold", config.gold)):
         if path is not None and not Path(path).exists():
             raise UsageError(f"{name}: {path}: no such file or folder")

@@ -60,7 +60,7 @@ def _file(file: GivenFile) -> dict[str, str]:
 
 
 def model_facts(path: str | None, models: Mapping[str, str], dim: int) -> dict[str, Any]:
-    """Path (None: the shipped model), the hash (of each side, where they differ) and the
+    """Path (None: the bundled model), the hash (of each side, where they differ) and the
     dimension."""
     same = models["source"] == models["target"]
     return {"path": path, "hash": models["source"] if same else dict(models), "dim": dim}

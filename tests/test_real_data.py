@@ -63,7 +63,7 @@ def test_every_row_of_the_bucc_files_is_usable(data, name):
 
 
 @pytest.mark.parametrize(("pair", "largest"), [("deu-eng", 4), ("fra-eng", 8), ("rus-eng", 16), ("spa-eng", 20)])
-def test_the_shipped_model_finds_translations_of_tatoeba(data, pair, largest):
+def test_the_bundled_model_finds_translations_of_tatoeba(data, pair, largest):
     from mining import load_encoder
     from mining.evaluation import tatoeba_error
     from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
@@ -77,7 +77,7 @@ def test_the_shipped_model_finds_translations_of_tatoeba(data, pair, largest):
     assert result.error < largest
 
 
-def test_the_shipped_model_agrees_with_judged_similarity(data):
+def test_the_bundled_model_agrees_with_judged_similarity(data):
     from mining import load_encoder
     from mining.evaluation.sts import find_sts, read_sts, sts_correlations
 
@@ -86,7 +86,7 @@ def test_the_shipped_model_agrees_with_judged_similarity(data):
     assert result.all.pearson > 66
 
 
-def test_the_shipped_model_mines_the_sample(data):
+def test_the_bundled_model_mines_the_sample(data):
     from mining import load_encoder
     from mining.corpus import CorpusSpec
     from mining.evaluation.mining_f1 import read_mining_task, task_f1

@@ -10,10 +10,9 @@ import torch
 
 from mining.devices import resolve_device, torch_threads
 from mining.encoder.encoder import SentenceEncoder, Vectoriser
-from mining.encoder.model_folder import read_model
+from mining.encoder.model_folder import bundled_model, read_model
 from mining.encoder.networks import AverageNetwork, build_network
 from mining.encoder.networks.average import BIAS
-from mining.encoder.shipped import shipped_model
 from mining.encoder.stored import StoredNetwork, StoredTable, check_type
 from mining.encoder.tokenizers import Tokenizer
 from mining.encoder.word_cache import WORD_MEMORY
@@ -29,8 +28,8 @@ def load_encoder(
     language: str | None = None,
     word_memory: int = WORD_MEMORY,
 ) -> SentenceEncoder:
-    """Load a model folder onto `device` ("cpu", "cuda", "cuda:1"); None is the model that ships
-    with the package.
+    """Load a model folder onto `device` ("cpu", "cuda", "cuda:1"); None is the bundled
+    model.
 
     `dim` keeps the first dimensions only, brought back to length one (Kusupati et al. 2022).
     `dtype` float16 or int8 keeps the tables as small as that in memory. `language` is needed for a
@@ -42,7 +41,7 @@ def load_encoder(
     and for an option that does not fit the model.
     """
     check_type(dtype)
-    folder = shipped_model() if path is None else Path(path)
+    folder = bundled_model() if path is None else Path(path)
     target = resolve_device(device)
     config, units, tables, weights = read_model(folder)
     suffix = ""

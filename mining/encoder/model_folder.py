@@ -22,10 +22,12 @@ from mining.io.files import MOST_JSON, listed, parse_json, quoted, read_buffer, 
 from mining.io.tensors import read_tensors
 
 __all__ = [
+    "BUNDLED_MODEL",
     "CONFIG_FILE",
     "FORMAT_VERSION",
     "PIECES_FILE",
     "TABLE_FILE",
+    "bundled_model",
     "folder_hash",
     "model_hash",
     "read_config",
@@ -37,9 +39,22 @@ __all__ = [
 FORMAT_VERSION = 2
 TABLE_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
+BUNDLED_MODEL = Path(__file__).resolve().parent.parent / "bundled_model"
 _ENCODING_KEYS = ("format_version", "kind", "network", "units", "dim", "dtype", "shared")
 SIDES = ("source", "target")
 """Names of two languages that are kept apart when they were not given any."""
+
+
+def bundled_model() -> Path:
+    """The folder of the model that comes with the package and is used when none is named.
+
+    Raises UsageError when this installation has none.
+    """
+    if not (BUNDLED_MODEL / CONFIG_FILE).is_file():
+        raise UsageError(
+            f"no model is named, and this installation comes without one ({BUNDLED_MODEL}): name a model folder"
+        )
+    return BUNDLED_MODEL
 
 
 def unit_files(config: Mapping[str, Any]) -> list[str]:

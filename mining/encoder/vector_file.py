@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mining.encoder.checked import row_fault
+from mining.encoder.protocol import row_fault
 from mining.errors import RunError, UsageError
 from mining.io.atomic import check_place, replace_file, replacing
 

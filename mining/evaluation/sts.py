@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mining.devices import torch_threads
-from mining.encoder.checked import encode_checked
+from mining.encoder.protocol import encode_checked
 from mining.errors import InputError, UsageError
 from mining.schemas import DECIMALS
 from mining.search.vectors import exact_cosines

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mining.corpus.dedup import dedup_key
 from mining.devices import torch_threads
-from mining.encoder.checked import encode_checked
+from mining.encoder.protocol import encode_checked
 from mining.search.neighbours import Neighbours
 from mining.search.shards import VectorShard, search_shards
 from mining.search.vectors import exact_cosines

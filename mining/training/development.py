@@ -9,7 +9,7 @@ import numpy as np
 
 from mining.config.train import DevelopmentSettings
 from mining.corpus import CorpusSpec, file_hash, list_inputs
-from mining.encoder.base import Encoder
+from mining.encoder.protocol import Encoder
 from mining.errors import UsageError
 from mining.evaluation.mining_f1 import read_mining_task, task_f1
 from mining.evaluation.sts import find_sts, read_sts, sts_correlations

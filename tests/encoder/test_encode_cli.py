@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mining.encoder import SentenceEncoder, corpus_vectors, load_encoder, read_vectors, shipped
+from mining.encoder import SentenceEncoder, corpus_vectors, load_encoder, model_folder, read_vectors
 from mining.errors import InputError, UsageError
 from pipelines.cli.encode import encode
 from tests.commands import runner
@@ -73,13 +73,13 @@ def test_bad_usage_says_what_is_wrong(
         run(corpus, *[part for pair in flags.items() for part in pair])
 
 
-def test_without_a_model_the_shipped_one_is_used(
+def test_without_a_model_the_bundled_one_is_used(
     corpus: Path, model: Path, encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipped, "FOLDER", model)
+    monkeypatch.setattr(model_folder, "BUNDLED_MODEL", model)
     run(corpus, "--columns", "id,text", "-o", tmp_path / "v.npy")
     assert read_vectors(tmp_path / "v.npy").model_hash == encoder.hash
-    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "absent")
+    monkeypatch.setattr(model_folder, "BUNDLED_MODEL", tmp_path / "absent")
     with pytest.raises(UsageError, match="no model is named, and this installation comes without one"):
         run(corpus, "--columns", "id,text", "-o", tmp_path / "w.npy")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, save_model, shipped
+from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, model_folder, save_model
 from mining.encoder.networks import AverageNetwork
 from mining.encoder.stored import StoredNetwork, StoredTable
 from mining.errors import UsageError
@@ -172,9 +172,9 @@ def test_languages_without_names_are_source_and_target(all_units: dict[str, Toke
         load_encoder(tmp_path / "model")
 
 
-def test_no_model_means_the_shipped_one(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped, "FOLDER", folders["sp"])
+def test_no_model_means_the_bundled_one(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_folder, "BUNDLED_MODEL", folders["sp"])
     assert load_encoder(None).hash == load_encoder(folders["sp"]).hash
-    monkeypatch.setattr(shipped, "FOLDER", folders["sp"] / "absent")
+    monkeypatch.setattr(model_folder, "BUNDLED_MODEL", folders["sp"] / "absent")
     with pytest.raises(UsageError, match="this installation comes without one"):
         load_encoder(None)

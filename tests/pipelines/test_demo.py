@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.encoder import shipped
+from mining.encoder import model_folder
 from mining.errors import InputError, UsageError
 from pipelines import demo
 from pipelines.demo_data import Pair, choose_pairs, clean_pairs, hide, letters_key
@@ -135,10 +135,10 @@ def small_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_demo")
-def test_demo_end_to_end_with_the_shipped_model(
+def test_demo_end_to_end_with_the_bundled_model(
     tmp_path: Path, tiny_model: Path, bitext: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipped, "FOLDER", tiny_model)
+    monkeypatch.setattr(model_folder, "BUNDLED_MODEL", tiny_model)
     first = bitext("demo", "--output", tmp_path / "run")
     lines = first.out.rstrip("\n").split("\n")
     assert first.code == 0

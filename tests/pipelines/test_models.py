@@ -1,4 +1,4 @@
-"""Which model a run uses, and its options: the shipped one, smaller ones, one with a table for each
+"""Which model a run uses, and its options: the bundled one, smaller ones, one with a table for each
 language."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from mining import load_encoder
-from mining.encoder import save_model, shipped
+from mining.encoder import model_folder, save_model
 from mining.encoder.networks import AverageNetwork
 from mining.errors import UsageError
 from pipelines.cli.score import score
@@ -44,7 +44,7 @@ def encoded(result: MineResult) -> int:
     return next(row["steps"] - row["skipped"] for row in result.report if row["stage"] == "encode")
 
 
-def test_without_a_model_the_shipped_one_mines(
+def test_without_a_model_the_bundled_one_mines(
     run: Callable[..., MineResult],
     finished: MineResult,
     tiny_model: Path,
@@ -53,13 +53,13 @@ def test_without_a_model_the_shipped_one_mines(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shipped, "FOLDER", tiny_model)
+    monkeypatch.setattr(model_folder, "BUNDLED_MODEL", tiny_model)
     sides = ("--source", task.source, "--target", task.target, "--columns", "id,text", "--gold", task.gold)
     ended = bitext("mine", *sides, "--output", tmp_path / "run", "--quiet")
     assert ended.code == 0
     assert contents(tmp_path / "run") == contents(finished.folder)
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["model"]["path"] is None
-    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "absent")
+    monkeypatch.setattr(model_folder, "BUNDLED_MODEL", tmp_path / "absent")
     ended = bitext("mine", *sides, "--output", tmp_path / "other", "--quiet")
     assert ended.code == 2
     assert "no model is named" in ended.err

@@ -15,7 +15,7 @@ import pytest
 
 from mining import load_encoder
 from mining.encoder import SentenceEncoder
-from mining.encoder.shipped import FOLDER
+from mining.encoder.model_folder import BUNDLED_MODEL as FOLDER
 
 ROOT = Path(__file__).parent.parent
 FILES = {"config.json", "model.safetensors", "sentencepiece.model"}
@@ -162,6 +162,6 @@ def test_built_package_contains_the_model(tmp_path: Path) -> None:
         check=True,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
-    built = tmp_path / "mining" / "shipped_model"
+    built = tmp_path / "mining" / "bundled_model"
     assert {path.name for path in built.iterdir()} == FILES
     assert all((built / name).read_bytes() == (FOLDER / name).read_bytes() for name in FILES)

@@ -1,14 +1,11 @@
-"""Vectors that come from elsewhere, a file or an encoder of the caller's, checked in one pass over
-them."""
+"""What the rest of the library asks of a sentence encoder, and a check of what one gives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-
-from mining.encoder.base import Encoder
 
 _BLOCK = 4096
 #: Squared lengths of unit rows in a file, which may be rounded to float16.
@@ -16,6 +13,27 @@ UNIT = (0.99, 1.01)
 #: Those that do no harm where rows are brought to length one afterwards, nor beyond the range of
 #: float16 before.
 NEARLY_UNIT = (1e-4, 1e4)
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Turns sentences into unit vectors whose dot product is the cosine.
+
+    ``dim`` is the length of a vector; ``hash`` names the model, so that vectors of two models are
+    never mixed.
+    """
+
+    dim: int
+    hash: str
+
+    def encode(self, texts: Sequence[str], threads: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Encode ``n`` texts.
+
+        Returns ``(n, dim)`` float32 C-contiguous unit rows and ``(n,)`` bool validity; an invalid
+        row (a text with no piece in it) is all zeros. ``threads`` 0 uses every core. Raises
+        TypeError for a plain ``str``.
+        """
+        ...
 
 
 def row_fault(vectors: np.ndarray, valid: np.ndarray, limits: tuple[float, float] = UNIT) -> tuple[int, str] | None:
@@ -30,9 +48,9 @@ def row_fault(vectors: np.ndarray, valid: np.ndarray, limits: tuple[float, float
         usable = valid[start : start + _BLOCK]
         squares = np.einsum("ij,ij->i", block, block)
         right = (squares >= limits[0]) & (squares <= limits[1])
-        places = np.flatnonzero(~np.where(usable, right, (squares == 0) if limits == UNIT else True))
-        if len(places):
-            row = int(places[0])
+        faulty = np.flatnonzero(~np.where(usable, right, (squares == 0) if limits == UNIT else True))
+        if len(faulty):
+            row = int(faulty[0])
             return start + row, _fault(block[row], bool(usable[row]))
     return None
 
@@ -52,10 +70,9 @@ def encode_checked(
     """What ``encoder.encode`` gives; raises ValueError when that has another shape or a row that is
     no direction.
 
-    `name` says what a text is called in the message, by its place.
+    `name` says what a text is called in the message, by its index.
     """
-    given: tuple[Any, Any] = encoder.encode(texts, threads)
-    vectors, valid = np.asarray(given[0]), np.asarray(given[1])
+    vectors, valid = map(np.asarray, encoder.encode(texts, threads))
     if vectors.ndim != 2 or len(vectors) != len(texts) or valid.shape != (len(texts),) or valid.dtype != bool:
         raise ValueError(
             f"the encoder gave vectors of shape {vectors.shape} and {valid.dtype} validity of shape {valid.shape} for "
