@@ -27,8 +27,10 @@ from scale import SEARCH
 
 from mining.evaluation.threshold import best_threshold
 from mining.neighbour_scores import best_neighbours, neighbour_means
-from mining.search import Neighbours, from_stored, knn, nearest_neighbours
+from mining.search.exact import knn, nearest_neighbours
+from mining.search.neighbours import Neighbours
 from mining.search.tiles import TileProposer, bfloat16_is_fast
+from mining.search.vectors import from_stored
 
 K = 4
 

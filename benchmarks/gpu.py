@@ -28,7 +28,10 @@ import torch
 
 from mining.devices import full_accumulation, resolve_devices
 from mining.encoder import load_encoder
-from mining.search import TileProposer, TorchProposer, from_stored, nearest_neighbours
+from mining.search.device_tiles import TorchProposer
+from mining.search.exact import nearest_neighbours
+from mining.search.tiles import TileProposer
+from mining.search.vectors import from_stored
 
 DIM, K = 300, 4
 #: Dense float16 products with sums in float32, TFLOP/s of the data sheets, without sparsity; the

@@ -25,10 +25,12 @@ import numpy as np
 import torch
 
 from mining.devices import on_single_threads
-from mining.search import Neighbours, TileProposer, exact_cosines, from_stored, nearest_neighbours, to_stored
 from mining.search.certify import certify
+from mining.search.exact import nearest_neighbours
 from mining.search.faiss_index import import_faiss
-from mining.search.tiles import Tile, bfloat16_is_fast
+from mining.search.neighbours import Neighbours
+from mining.search.tiles import Tile, TileProposer, bfloat16_is_fast
+from mining.search.vectors import exact_cosines, from_stored, to_stored
 
 
 def unit_rows(rows: int, dim: int, chance: np.random.Generator) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,20 +20,15 @@ from mining.matching import best_candidates, match
 from mining.neighbour_scores import neighbour_means
 from mining.pairs import Rows, pairs_table
 from mining.schemas import BACKWARD, FORWARD, PAIRS_SCHEMA
-from mining.search.cluster_search import NEAREST, search_clusters
+from mining.search.memory import search_settings, search_sides
 from mining.search.neighbours import Neighbours
-from mining.search.planner import Task, plan_search
-from mining.search.proposals import Proposer
-from mining.search.shards import VectorShard, search_shards, vector_shard
+from mining.search.shards import VectorShard, vector_shard
 from mining.search.vectors import to_stored
 from mining.shown import shown
 from mining.text_arrays import LARGEST, text_array
 
 if TYPE_CHECKING:
     from mining.encoder import Encoder
-
-#: Searches in memory.
-METHODS = ("auto", "exact", "clusters")
 
 Texts: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
 
@@ -156,20 +151,19 @@ def mine(
     target_ids: Texts | None = None,
     target_encoder: Encoder | None = None,
     method: str = "auto",
-    clusters: int | None = None,
-    nearest: int = NEAREST,
-    propose: Proposer | None = None,
     threads: int = 0,
+    **settings: Any,
 ) -> pa.Table:
     """Mine the translations between two lists (or Arrow arrays) of sentences.
 
     Blank texts are left out, equal ones are mined once (`source_occurrences`, `target_occurrences`
     count them), `k` nearest neighbours are taken in both directions, scored by `margin` (``ratio``,
     ``distance`` or ``absolute``) and matched by `strategy` (``forward``, ``backward``,
-    ``intersection`` or ``max``). `method` is the search: ``exact``, by `propose`; ``clusters``,
-    their number None by rows and each row in its `nearest` ones; or ``auto``, which goes by the
-    number of rows as `bitext plan` does. Without ids the positions serve, as strings.
-    `target_encoder` encodes the target side where a model keeps its languages apart.
+    ``intersection`` or ``max``). `method` is the search: ``exact``,
+    ``clusters``, ``faiss``, or ``auto``, which goes by the number of rows as `bitext plan` does;
+    `settings` are its settings, as under `search` in a configuration (`nprobe`, `device`, …).
+    Without ids the positions serve, as strings. `target_encoder` encodes the target side where a
+    model keeps its languages apart.
 
     Returns a table of `mining.schemas.PAIRS_SCHEMA` by falling score, cut at ``score >= threshold``
     if one is given: the same pairs and scores as ``bitext mine`` gives for the same texts. A lone
@@ -194,10 +188,8 @@ def mine(
         target_ids=target_ids,
         target_encoder=target_encoder,
         method=method,
-        clusters=clusters,
-        nearest=nearest,
-        propose=propose,
         threads=threads,
+        **settings,
     )
     return match_texts(searched, margin, strategy, threshold, threads)
 
@@ -212,17 +204,16 @@ def search_texts(
     target_ids: Texts | None = None,
     target_encoder: Encoder | None = None,
     method: str = "auto",
-    clusters: int | None = None,
-    nearest: int = NEAREST,
-    propose: Proposer | None = None,
     threads: int = 0,
+    **settings: Any,
 ) -> Searched:
     """What `mine` does before any margin: the distinct texts of both sides and their k nearest
     neighbours.
 
     Arguments and errors as for `mine`.
     """
-    check_counts(k=k, clusters=clusters, nearest=nearest)
+    check_counts(k=k)
+    search = search_settings(k=k, method=method, **settings)
     with torch_threads(threads):
         source_side, source_given = _side(source, source_ids, "source", threads)
         target_side, target_given = _side(target, target_ids, "target", threads)
@@ -231,22 +222,8 @@ def search_texts(
             _encode(target_given, target_encoder or encoder, threads, "target"),
         )
         check_k(k, int(shards[0].valid.sum()), int(shards[1].valid.sum()))
-        if _search_method(method, shards, k, clusters, nearest) == "clusters":
-            forward, backward = search_clusters(shards[0], shards[1], k, clusters, nearest)
-        else:
-            forward, backward = search_shards(*shards, k, propose)
+        forward, backward = search_sides(*shards, search, threads)
     return Searched(source_side, target_side, shards[0].valid, shards[1].valid, forward, backward)
-
-
-def _search_method(
-    method: str, shards: tuple[VectorShard, VectorShard], k: int, clusters: int | None, nearest: int
-) -> str:
-    """What `auto` stands for; raises ValueError for an unknown method."""
-    if method not in METHODS:
-        raise ValueError(f"unknown method '{method}': use one of {', '.join(METHODS)}")
-    rows, dim = [len(shard.vectors) for shard in shards], shards[0].vectors.shape[1]
-    task = Task(source_rows=rows[0], target_rows=rows[1], dim=dim, k=k, clusters=clusters, nearest=nearest)
-    return plan_search(task, method).method
 
 
 def match_texts(

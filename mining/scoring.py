@@ -35,7 +35,8 @@ from mining.io.tsv import write_tsv
 from mining.margins import MARGINS
 from mining.neighbour_scores import neighbour_means, pair_scores
 from mining.schemas import DECIMALS, SCORES_SCHEMA, Reason
-from mining.search import exact_cosines, from_stored, knn, to_stored
+from mining.search.exact import knn
+from mining.search.vectors import exact_cosines, from_stored, to_stored
 from mining.text_arrays import table_parts, text_array, whole
 
 OUTPUT_SUFFIXES = (".tsv", ".jsonl", ".parquet")

@@ -126,7 +126,7 @@ class MineRun:
     def _search(self, dim: int) -> None:
         search = self.config.search
         source, target = self.sides
-        choice = choose(search.method, source.valid, target.valid, dim, search, self.plan.threads)
+        choice = choose(search, source.valid, target.valid, dim, self.plan.threads)
         self.engine.progress.say(choice.line())
         self.choice = choice
         if choice.method == "clusters":
@@ -147,7 +147,8 @@ class MineRun:
 
     def _join(self, dim: int) -> list[Marker]:
         plan, engine, search = self.plan, self.engine, self.config.search
-        division = divide(self.sides[0].valid, self.sides[1].valid, search.clusters, search.nearest, search.k)
+        own = search.of("clusters")
+        division = divide(self.sides[0].valid, self.sides[1].valid, own.nlist, own.nprobe, search.k)
         (trained,) = engine.run("clusters", search_plan.clusters(plan, self.sides, division, dim))
         self._deal(engine.run("assign", search_plan.assign(plan, self.sides, trained, division, dim)), "members")
         return engine.run("join", search_plan.join(plan, self.sides, trained.info["groups"], division, dim))

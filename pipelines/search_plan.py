@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mining.search.cluster_search import Division
+from mining.search.methods import METHODS
 from pipelines.artefacts import Marker, Step
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def joined(parts: Any) -> dict[str, str]:
 
 def train_index(plan: Plan, sides: Sequence[Side], dim: int) -> list[Step]:
     """One trained, empty index a side."""
-    search = plan.config.search
+    search = plan.config.search.of("faiss")
     params = {"index": search.index, "sample": search.training_rows, "dim": dim}
     lists = plan.shard_lists(sides, "vectors", "valid")
     return [
@@ -44,21 +45,20 @@ def index(plan: Plan, side: Side, trained: Marker, dim: int) -> list[Step]:
 
 def search(plan: Plan, source: Side, target: Side, method: str, dim: int) -> list[Step]:
     """One step a pair of shards."""
-    settings = plan.config.search
-    params: dict[str, Any] = {"k": settings.k, "dim": dim, "method": method}
-    if method == "faiss":
-        params |= {"parameters": settings.index_parameters, "rescore": settings.rescore}
-    tiles = {"source_tile": settings.source_tile, "target_tile": settings.target_tile}
-    execution = {"backend": settings.backend, "device": settings.device, "threads": plan.threads, **tiles}
-    uses = ("faiss",) if method == "faiss" else ()
+    chosen, settings = METHODS[method], plan.config.search.of(method)
+    params = {"k": plan.config.search.k, "dim": dim, "method": method}
+    # Those of an index are in its training; the others are what a search finds by.
+    free = {*settings.execution, "index", "training_rows"} if chosen.plan == "indexes" else settings.execution
+    params["settings"] = settings.model_dump(exclude=set(free))
+    execution = {"threads": plan.threads, "settings": settings.model_dump(include=set(settings.execution))}
     sides = [list(enumerate(zip(side.firsts, side.vectors, strict=True))) for side in (source, target)]
     steps = []
     for (s, (first, vectors)), (t, (their_first, theirs)) in itertools.product(*sides):
         inputs = {**vectors.inputs(), **theirs.inputs()}
-        if method == "faiss":
+        if chosen.plan == "indexes":
             inputs |= {**source.indexes[s].inputs(), **target.indexes[t].inputs()}
         facts = {**params, "first": [first, their_first]}
-        steps.append(plan.step("search", f"{s:05d}-{t:05d}", facts, inputs, execution=execution, uses=uses))
+        steps.append(plan.step("search", f"{s:05d}-{t:05d}", facts, inputs, execution=execution, uses=chosen.libraries))
     return steps
 
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from mining.config.base import validate
-from mining.config.mine import EncodeSettings, SearchSettings
+from mining.config.mine import EncodeSettings
+from mining.config.search import SearchSettings
 from mining.device_names import first_device
 from mining.devices import (
     full_accumulation,

@@ -8,9 +8,9 @@ BIG = ("--source-rows", "1e6", "--target-rows", "1_000_000", "--dim", "300", "--
 def test_plan_prints_choice_and_alternatives(bitext):
     ended = bitext("plan", *BIG, "--memory", "24GB", "--disk", "1TB")
     assert ended.code == 0
-    for word in ("exact", "* clusters", "PQ75x4fs", "4 x 4 shards", "K 8,000"):
+    for word in ("exact", "* clusters", "PQ75x4fs", "4 x 4 shards", "nlist 8,000"):
         assert word in ended.out
-    assert ended.last_line.startswith("search: clusters (K 8,000, 10 nearest, ")
+    assert ended.last_line.startswith("search: clusters (nlist 8,000, nprobe 10, ")
     assert "note:" not in ended.out
 
 
@@ -104,9 +104,9 @@ def test_plan_refuses_what_makes_no_sense(bitext, flags, message):
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (("--method", "exact", "--index", "Flat"), "--index is for --method faiss"),
-        (("--method", "exact", "--clusters", "5"), "--clusters is for --method clusters or auto"),
-        (("--method", "clusters", "--backend", "faiss"), "--backend is for --method exact or auto"),
+        (("--method", "exact", "--index", "Flat"), "index is for method faiss, and the method is exact"),
+        (("--method", "exact", "--clusters", "5"), "nlist is for method clusters or auto"),
+        (("--method", "clusters", "--backend", "faiss"), "backend is for method exact or auto"),
     ],
 )
 def test_flags_of_another_method_are_refused(bitext, task, tmp_path, flags, named):

@@ -23,7 +23,7 @@ from mining.errors import InputError, RunError, UsageError
 from mining.neighbour_scores import pair_scores
 from mining.schemas import SCORES_SCHEMA
 from mining.scoring import SCORED, PairScorer, ScoreConfig, pool_from_rows, read_pool, score_file
-from mining.search import from_stored, to_stored
+from mining.search.vectors import from_stored, to_stored
 from pipelines.cli.score import score
 
 ENGLISH = ["red", "green", "blue", "house", "tree", "river", "stone", "bird"]

@@ -12,18 +12,13 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from mining.config.base import Flag, Flags, Settings, one_of
 from mining.config.corpus import CorpusSpec
 from mining.config.encode import SideSettings
+from mining.config.search import SearchSettings
 from mining.device_names import check_devices, first_device, several_devices
 from mining.margins import MARGINS
+from mining.search.methods import SHARD_ROWS
 
 Margin = Annotated[str, one_of(MARGINS)]
 Strategy = Literal["forward", "backward", "intersection", "max"]
-
-K = 4
-"""Nearest neighbours a side, where nothing else is set."""
-SHARD_ROWS = 250_000
-"""Rows of a shard, where nothing else is set."""
-
-Neighbours = Annotated[int, Field(gt=0, le=2048)]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -52,51 +47,6 @@ class ShardSettings(Settings):
     """Most rows of a shard."""
     bytes: Annotated[Size, Flag("--shard-bytes"), Field(le=1 << 30)] = 256_000_000
     """Most bytes of the texts of a shard, for example 256MB."""
-
-
-class SearchSettings(Settings):
-    """Nearest-neighbour search: exact by tiles, by clusters, or through one FAISS index a shard.
-
-    `auto` goes by rows, dimensions and device (`mining.search.planner`). `clusters` None goes by
-    rows; each row is in its `nearest` ones. A FAISS index proposes `rescore` more than k.
-    """
-
-    k: Neighbours = K
-    method: Literal["auto", "exact", "clusters", "faiss"] = "auto"
-    clusters: int | None = Field(default=None, gt=0)
-    nearest: int = Field(default=10, gt=0, le=256)
-    backend: Literal["torch", "faiss"] = "torch"
-    device: str = "cpu"
-    source_tile: int = Field(default=0, ge=0)
-    target_tile: int = Field(default=0, ge=0)
-    index: str = "IVF256,Flat"
-    parameters: str | None = None
-    rescore: int = Field(default=12, ge=0, le=4096)
-    training_rows: int = Field(default=100_000, gt=0)
-
-    @field_validator("device")
-    @classmethod
-    def _device(cls, value: str) -> str:
-        return check_devices(value)
-
-    @model_validator(mode="after")
-    def _faiss_has_one_device(self) -> SearchSettings:
-        if self.method == "faiss" and self.device != "cpu":
-            raise ValueError(
-                f"method: faiss searches on the CPU, and device is {self.device}: set search.device: cpu, and "
-                "encode.device where only the encoder is to use the GPU; or take method: exact, which uses it"
-            )
-        if self.backend == "faiss" and several_devices(self.device):
-            raise ValueError(
-                f"backend: faiss uses one device, and device is {self.device}: name one, for example cuda:0"
-            )
-        return self
-
-    @property
-    def index_parameters(self) -> str:
-        """The FAISS search parameters; without any given, an inverted file probes eight of its
-        lists."""
-        return self.parameters if self.parameters is not None else "nprobe=8" if "IVF" in self.index else ""
 
 
 class EncodeSettings(SideSettings):

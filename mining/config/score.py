@@ -9,7 +9,8 @@ from pydantic import model_validator
 from mining.config.base import Flag, Flags
 from mining.config.corpus import BitextSpec, CorpusSpec
 from mining.config.encode import ModelSettings, SideSettings
-from mining.config.mine import K, Margin, Neighbours
+from mining.config.mine import Margin
+from mining.config.search import K, Neighbours
 
 
 class ScoreConfig(SideSettings, ModelSettings):

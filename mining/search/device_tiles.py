@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 
 from mining.devices import full_accumulation, resolve_devices, share
+from mining.search.methods import silent
 from mining.search.proposals import Proposal, float32_rounding, half_rounding
 from mining.search.tile_kernels import Lists, empty_lists, merge_lists
-from mining.search.tiles import silent
 
 log = logging.getLogger(__name__)
 

@@ -145,23 +145,32 @@ def set_parameters(index: Any, parameters: str) -> None:
         raise UsageError(f"search.parameters '{parameters}' do not fit this index: {reason}") from None
 
 
+def build_index(factory: str, vectors: NDArray[np.float32], training_rows: int) -> Any:
+    """An index of rows (n, d) float32, trained on at most `training_rows` of them."""
+    from mining.search.cluster_search import sample_places
+
+    index = train_index(factory, vectors[sample_places(len(vectors), training_rows)])
+    add_rows(index, vectors)
+    return index
+
+
 def search_index(
-    index: Any, queries: NDArray[np.float32], base: NDArray[np.float32], k: int, extra: int = 12
+    index: Any, queries: NDArray[np.float32], base: NDArray[np.float32], k: int, proposals: int
 ) -> Neighbours:
     """The k nearest of what the index proposes for `queries` (n, d), cosines recomputed from its
     rows `base` (m, d).
 
-    `extra` more than k are proposed, since a compressed index ranks only roughly. Returns positions
-    in `base`; a list that the index could not fill ends in -1.
+    More than k `proposals` are asked for, since a compressed index ranks only roughly. Returns
+    positions in `base`; a list that the index could not fill ends in -1.
     """
     if len(queries) == 0 or len(base) == 0:
         return no_neighbours(len(queries), k)
-    parts, block = [], max(1, _PROPOSED // (k + extra))
+    parts, block = [], max(1, _PROPOSED // proposals)
     for start in range(0, len(queries), block):
         part = np.ascontiguousarray(queries[start : start + block], dtype=np.float32)
-        _, places = index.search(part, min(k + extra, len(base)))
-        cosines = np.full(places.shape, -np.inf, dtype=np.float32)
-        rows, columns = np.nonzero(places >= 0)
-        cosines[rows, columns] = exact_cosines(part, base, rows, places[rows, columns])
-        parts.append(cut(places, cosines, k))
+        _, found = index.search(part, min(proposals, len(base)))
+        cosines = np.full(found.shape, -np.inf, dtype=np.float32)
+        rows, columns = np.nonzero(found >= 0)
+        cosines[rows, columns] = exact_cosines(part, base, rows, found[rows, columns])
+        parts.append(cut(found, cosines, k))
     return Neighbours(np.concatenate([p.ids for p in parts]), np.concatenate([p.cosines for p in parts]))

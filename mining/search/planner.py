@@ -1,39 +1,21 @@
-"""Which search is right for so many rows, and what it will take.
+"""Which search is right for so many rows, and what it will take, by the estimates of the methods.
 
-`auto` goes by rows, dimensions and device, reckoned for one fixed machine (`REFERENCE_CORES`
-cores), so that the same input and configuration give the same pairs everywhere. The memory, disk
-and time at hand decide what is said, never what is done.
+`auto` goes by rows, dimensions and device, for one fixed machine (`REFERENCE_CORES` cores), so that
+the same input and configuration give the same pairs everywhere. The memory, disk and time at hand
+decide what is said, never what is done.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from mining.search.estimates import REFERENCE_CORES, Constants, Estimate, Task, cluster_estimate, exact_estimate
-from mining.search.index_estimates import Index, index_estimate, usual_indexes
+from mining.config.search import AUTO, SearchSettings
+from mining.search.methods import METHODS, REFERENCE_CORES, SHARD_ROWS, Estimate, Task
 
 #: Exact search that takes no longer than this is not worth an approximation.
 EXACT_SECONDS = 10.0
-
-
-class _Settings(Protocol):
-    @property
-    def k(self) -> int: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def clusters(self) -> int | None: ...
-    @property
-    def nearest(self) -> int: ...
-    @property
-    def index(self) -> str: ...
-    @property
-    def index_parameters(self) -> str: ...
-    @property
-    def rescore(self) -> int: ...
-    @property
-    def training_rows(self) -> int: ...
+EXACT = "exact"
 
 
 @dataclass(frozen=True)
@@ -48,16 +30,16 @@ class Choice:
     exact: Estimate
     alternatives: tuple[Estimate, ...]
     detail: str
+    settings: dict[str, object]
 
     def line(self) -> str:
         """One line for the terminal."""
         took = "no estimate for this index"
         if self.expected is not None:
             took = f"expected {duration(self.expected.seconds)}, {size(self.expected.memory)}"
-        # Only exact search uses it.
-        where = " on the CPU" if self.task.gpus and self.method != "exact" else ""
+        where = " on the CPU" if self.task.gpus and not METHODS[self.method].uses_gpu else ""
         what = f"search: {self.method}{where} ({self.detail}): "
-        if self.method == "exact":
+        if self.method == EXACT:
             return f"{what}{took}"
         sides = f"{self.task.source_rows:,} x {self.task.target_rows:,}"
         return f"{what}{sides} would take about {duration(self.exact.seconds)} exactly; {took}"
@@ -69,63 +51,56 @@ class Choice:
             "why": self.why,
             "expected": None if self.expected is None else asdict(self.expected),
             "detail": self.detail,
+            "settings": self.settings,
             "exact": asdict(self.exact),
             "alternatives": [asdict(estimate) for estimate in self.alternatives],
             "task": asdict(self.task),
         }
 
 
-def _automatic(task: Task) -> tuple[str, str]:
-    """What `auto` stands for and why: reckoned for the reference machine, whatever this one is."""
-    reference = Task(**{**asdict(task), "cores": REFERENCE_CORES, "shard_rows": Constants.shard_rows})
-    exact, clusters = exact_estimate(reference), cluster_estimate(reference)
+def _estimate(name: str, task: Task, settings: SearchSettings) -> Estimate | None:
+    return METHODS[name].estimate(task, settings.of(name))
+
+
+def _automatic(task: Task, settings: SearchSettings) -> tuple[str, str]:
+    """What `auto` stands for and why: estimated for the reference machine, whatever this one is."""
+    reference = replace(task, cores=REFERENCE_CORES, shard_rows=SHARD_ROWS)
+    found = {name: _estimate(name, reference, settings) for name in settings.methods()}
+    seconds = {name: estimate.seconds for name, estimate in found.items() if estimate is not None}
+    exact = seconds.pop(EXACT)
+    fastest = min(seconds, key=seconds.__getitem__)
     on = "the GPU" if task.gpus else f"{REFERENCE_CORES} cores"
-    if exact.seconds <= EXACT_SECONDS:
-        return "exact", f"exact search takes {duration(exact.seconds)} on {on}"
-    if exact.seconds <= clusters.seconds:
-        return "exact", f"exact search on {on} is as fast as an approximation"
-    return (
-        "clusters",
-        f"exact search would take {duration(exact.seconds)} on {on}, clusters {duration(clusters.seconds)}",
-    )
+    if exact <= EXACT_SECONDS:
+        return EXACT, f"exact search takes {duration(exact)} on {on}"
+    if exact <= seconds[fastest]:
+        return EXACT, f"exact search on {on} is as fast as an approximation"
+    return fastest, f"exact search would take {duration(exact)} on {on}, {fastest} {duration(seconds[fastest])}"
 
 
-def plan_search(task: Task, method: str = "auto", index: Index | None = None) -> Choice:
-    """Weigh all methods for a task; `method` other than ``auto`` is taken as it is, ``faiss`` with
-    its `index`."""
-    why = "as configured"
-    if method == "auto":
-        method, why = _automatic(task)
-    usual = usual_indexes(task)
-    exact, clusters = exact_estimate(task), cluster_estimate(task)
-    indexes = [estimate for estimate in (index_estimate(task, each) for each in usual) if estimate is not None]
-    taken = index or usual[0]
-    expected = {"exact": exact, "clusters": clusters}.get(method) or index_estimate(task, taken)
-    detail = taken.detail if expected is None else expected.detail
-    return Choice(method, why, task, expected, exact, (exact, clusters, *indexes), detail)
+def plan_search(task: Task, settings: SearchSettings) -> Choice:
+    """Choose the method of these settings for a task, and estimate all methods."""
+    method, why = (settings.method, "as configured")
+    if method == AUTO:
+        method, why = _automatic(task, settings)
+    own = settings.of(method)
+    expected = METHODS[method].estimate(task, own)
+    listed = [
+        METHODS[name].estimate(task, usual)
+        for name in sorted(METHODS, key=lambda name: name != EXACT)
+        for usual in METHODS[name].usual(task, settings.of(name))
+    ]
+    alternatives = tuple(estimate for estimate in listed if estimate is not None)
+    exact = next(estimate for estimate in alternatives if estimate.method == EXACT)
+    detail = METHODS[method].describe(own) if expected is None else expected.detail
+    return Choice(method, why, task, expected, exact, alternatives, detail, own.model_dump())
 
 
-def configured_index(settings: _Settings) -> Index:
-    """The index of `mining.config.mine.SearchSettings`."""
-    return Index(settings.index, settings.index_parameters, settings.rescore, settings.training_rows)
+def choose(settings: SearchSettings, source_rows: int, target_rows: int, dim: int, cores: int = 0) -> Choice:
+    """The choice for a run with these settings on `cores` cores (0: all)."""
+    from mining.threads import resolve_threads
 
-
-def choose(method: str, source_rows: int, target_rows: int, dim: int, settings: _Settings, cores: int = 0) -> Choice:
-    """The choice for a run with these `settings` (`mining.config.mine.SearchSettings`) on `cores`
-    cores (0: all)."""
-    from mining.devices import resolve_threads
-
-    task = Task(
-        source_rows=source_rows,
-        target_rows=target_rows,
-        dim=dim,
-        k=settings.k,
-        device=settings.device,
-        cores=resolve_threads(cores),
-        clusters=settings.clusters,
-        nearest=settings.nearest,
-    )
-    return plan_search(task, method, configured_index(settings))
+    task = Task(source_rows, target_rows, dim, settings.k, settings.device, resolve_threads(cores))
+    return plan_search(task, settings)
 
 
 def advice(choice: Choice, memory: float | None, disk: float | None) -> list[str]:
@@ -141,7 +116,8 @@ def advice(choice: Choice, memory: float | None, disk: float | None) -> list[str
             + (" or leave the choice to search.method: clusters" if choice.method != "clusters" else "")
         )
     if disk is not None and need.disk > disk:
-        codes = choice.alternatives[-1]
+        indexes = [estimate for estimate in choice.alternatives if estimate.method == "faiss"]
+        codes = min(indexes, key=lambda estimate: estimate.disk)
         lines.append(
             f"{size(need.disk)} of disk are expected and {size(disk)} are given: search.method: faiss with "
             f"search.index: {codes.detail} needs {size(codes.disk)} and {duration(codes.seconds)}"

@@ -19,17 +19,14 @@ from numpy.typing import NDArray
 
 from mining.devices import on_single_threads, resolve_device
 from mining.errors import UsageError
-from mining.search.proposals import Proposal, Proposer, float32_rounding, half_rounding
+from mining.search.methods import silent
+from mining.search.proposals import Proposal, float32_rounding, half_rounding
 from mining.search.tile_kernels import Lists, empty_lists, merge_lists, update
 
 #: Rows and columns of a tile: 2 MB of similarities and the vectors they come from.
 SOURCE_TILE, TARGET_TILE = 512, 1024
 #: Tiles are not made smaller than this to keep all threads busy.
 LEAST_TILE = 64
-
-
-def silent(done: float) -> None:
-    """Tell nobody how much is done."""
 
 
 def bfloat16_is_fast() -> bool:
@@ -207,15 +204,3 @@ class FaissProposer:
             Proposal(forward.places, forward.values, rounding),
             Proposal(backward.places, backward.values, rounding),
         )
-
-
-def tile_proposer(
-    device: str = "cpu", source_tile: int = 0, target_tile: int = 0, report: Callable[[float], None] | None = None
-) -> Proposer:
-    """The pass over tiles for a device setting such as ``cpu``, ``cuda``, ``cuda:0,cuda:1`` or
-    ``cuda:all``; tiles of size 0 are chosen."""
-    from mining.search.device_tiles import TorchProposer
-
-    if device == "cpu":
-        return TileProposer(source_tile, target_tile, report)
-    return TorchProposer(device, source_tile, target_tile, report)

@@ -18,15 +18,6 @@ def _corpus(path: list[str] | None, form: str | None, columns: str | None, text:
     return {**given, **flags} if isinstance(given, dict) else flags or given
 
 
-def _check_method(method: str, flags: dict[str, object], *methods: str) -> None:
-    """Flags that only some search methods look at must not be given with another."""
-    for name, value in flags.items():
-        if value is not None and method not in methods:
-            raise UsageError(
-                f"--{name} is for --method {' or '.join(methods)}, and the method is {method}: leave one out"
-            )
-
-
 def mine(
     config: Annotated[str | None, typer.Option(help="YAML file with the settings below; flags override it.")] = None,
     source: Annotated[list[str] | None, typer.Option(help="Source sentences: path, glob or gettext:NAME:LANG.")] = None,
@@ -137,9 +128,6 @@ def mine(
         if data.get(name) is None:
             raise UsageError(f"nothing given for {name}: use --{name}, or '{name}:' in the file of --config")
     settings = validate(MineConfig, data, config or "command line")
-    _check_method(settings.search.method, {"index": index, "parameters": parameters, "rescore": rescore}, "faiss")
-    _check_method(settings.search.method, {"clusters": clusters, "nearest": nearest}, "clusters", "auto")
-    _check_method(settings.search.method, {"backend": backend}, "exact", "auto")
 
     from pipelines.cli.summary import closing_line, show_report
     from pipelines.mine import run_mine

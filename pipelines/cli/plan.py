@@ -114,7 +114,8 @@ def plan(
     from mining.config.base import override, read_yaml, validate
     from mining.config.mine import SearchSettings, ShardSettings
     from mining.devices import resolve_threads
-    from mining.search.planner import Task, advice, configured_index, plan_search
+    from mining.search.methods import Task
+    from mining.search.planner import advice, plan_search
 
     data = read_yaml(config) if config else {}
     flags = {
@@ -142,11 +143,9 @@ def plan(
         k=search.k,
         device=search.device,
         cores=cores or resolve_threads(0),
-        clusters=search.clusters,
-        nearest=search.nearest,
         shard_rows=shard.rows,
     )
-    choice = plan_search(task, search.method, configured_index(search))
+    choice = plan_search(task, search)
     notes = [*_device_note(search.device), *advice(choice, *available)]
     if as_json:
         for line in json.dumps({**choice.facts(), "advice": notes}, indent=2, sort_keys=True).split("\n"):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mining.devices import torch_threads
-from mining.search.faiss_index import faiss_threads, open_index, search_index, set_parameters
+from mining.search.faiss_index import faiss_threads, open_index
+from mining.search.methods import METHODS, Runtime
+from mining.search.methods.faiss import FaissSettings, search_indexes
 from mining.search.neighbours import Neighbours
-from mining.search.proposals import Proposer
-from mining.search.shards import VectorShard, search_shards, spread, vector_shard
-from mining.search.tiles import FaissProposer, tile_proposer
+from mining.search.shards import VectorShard, vector_shard
 from mining.search.vectors import STORED
 from pipelines.artefacts import Outputs, Step
 from pipelines.sharded import open_array
@@ -43,36 +42,33 @@ def read_shard(paths: list[str], first: int, dim: int) -> VectorShard:
     return vector_shard(first, valid, open_array(vectors_path, STORED, (len(valid), dim)))
 
 
-def _proposer(execution: dict[str, Any], outputs: Outputs) -> Proposer:
-    if execution["backend"] == "faiss":
-        return FaissProposer(execution["device"], report=outputs.report)
-    return tile_proposer(execution["device"], execution["source_tile"], execution["target_tile"], outputs.report)
-
-
-def _through_indexes(step: Step, source: VectorShard, target: VectorShard) -> tuple[Neighbours, Neighbours]:
-    found = []
-    paths = [path for path in step.inputs if path.endswith(".faiss")]
-    for path, queries, base in ((paths[1], source, target), (paths[0], target, source)):
-        index = open_index(step.path(path), step.params["dim"], rows=len(base.vectors))
-        set_parameters(index, step.params["parameters"])
-        lists = search_index(index, queries.vectors, base.vectors, step.params["k"], step.params["rescore"])
-        found.append(spread(lists, queries, base, step.params["k"]))
-    return found[0], found[1]
+def _through_indexes(
+    step: Step, source: VectorShard, target: VectorShard, settings: FaissSettings
+) -> tuple[Neighbours, Neighbours]:
+    paths = [step.path(path) for path in step.inputs if path.endswith(".faiss")]
+    indexes = [
+        open_index(path, step.params["dim"], rows=len(side.vectors))
+        for path, side in zip(paths, (source, target), strict=True)
+    ]
+    with faiss_threads(step.execution["threads"]):
+        return search_indexes((source, target), indexes, step.params["k"], settings)
 
 
 def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `k`, `dim`, `method`, `first` row numbers of both shards and, for FAISS, `parameters`
-    and `rescore`; inputs: vectors and validity of source and target and, for FAISS, their two
-    indexes; execution: `backend`, `device`, tiles, `threads`."""
+    """Params: `k`, `dim`, `method`, `first` row numbers of both shards and the `settings` of the
+    method that change the result; inputs: vectors and validity of source and target and, for FAISS,
+    their two indexes; execution: the other `settings` and `threads`."""
     paths = [step.path(path) for path in step.inputs if path.endswith(".npy")]
     first, dim, threads = step.params["first"], step.params["dim"], step.execution["threads"]
     source, target = read_shard(paths[:2], first[0], dim), read_shard(paths[2:], first[1], dim)
-    uses_faiss = "faiss" in (step.params["method"], step.execution["backend"])
-    with torch_threads(threads), faiss_threads(threads) if uses_faiss else contextlib.nullcontext():
-        if step.params["method"] == "faiss":
-            forward, backward = _through_indexes(step, source, target)
+    method = METHODS[step.params["method"]]
+    settings = method.settings(**step.params["settings"], **step.execution["settings"])
+    with torch_threads(threads):
+        if method.plan == "indexes":
+            forward, backward = _through_indexes(step, source, target, settings)
         else:
-            forward, backward = search_shards(source, target, step.params["k"], _proposer(step.execution, outputs))
+            runtime = Runtime(threads, outputs.report)
+            forward, backward = method.search(source, target, step.params["k"], settings, runtime)
     save_neighbours(outputs.path(f"{step.name}.forward.npy"), forward)
     save_neighbours(outputs.path(f"{step.name}.backward.npy"), backward)
     return {"pairs_compared": len(source.vectors) * len(target.vectors)}

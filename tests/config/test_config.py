@@ -58,8 +58,9 @@ def test_a_path_alone_is_a_corpus():
     ],
 )
 def test_only_inverted_files_probe_by_default(index, given, parameters):
-    settings = validate(MineConfig, override(BASE, {"search.index": index, "search.parameters": given}), "x")
-    assert settings.search.index_parameters == parameters
+    flags = {"search.method": "faiss", "search.index": index, "search.parameters": given}
+    settings = validate(MineConfig, override(BASE, flags), "x")
+    assert settings.search.of("faiss").search_parameters == parameters
 
 
 @pytest.mark.parametrize(("text", "size"), [("256MB", 256_000_000), ("1 GiB", 2**30), ("12", 12), ("1.5k", 1500)])

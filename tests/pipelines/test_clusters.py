@@ -11,7 +11,7 @@ from tests.pipelines.conftest import config, contents
 from tests.pipelines.test_resume import done, kill_when, redone
 
 #: Three clusters a row out of many, in several groups, so that some neighbours are missed.
-SETTINGS = {"search__method": "clusters", "search__clusters": 24, "search__nearest": 3}
+SETTINGS = {"search__method": "clusters", "search__nlist": 24, "search__nprobe": 3}
 
 
 @pytest.fixture
@@ -48,15 +48,15 @@ def test_library_gives_the_same_pairs(run, task, tiny_model, several_groups):
         source_ids=ids[0],
         target_ids=ids[1],
         method="clusters",
-        clusters=24,
-        nearest=3,
+        nlist=24,
+        nprobe=3,
         threads=2,
     )
     assert pq.read_table(result.folder / "pairs.parquet").equals(pairs)
 
 
 def test_a_row_in_every_cluster_has_all_its_neighbours(run, finished):
-    result = run("all", search__method="clusters", search__clusters=3, search__nearest=3)
+    result = run("all", search__method="clusters", search__nlist=3, search__nprobe=3)
     assert contents(result.folder) == contents(finished.folder)
 
 
@@ -74,7 +74,7 @@ def test_report_tells_the_choice(clustered, finished):
 
 @pytest.mark.parametrize("markers", ["work/assign/*.json", "work/join/*.json"])
 def test_killed_run_goes_on_and_ends_with_the_same_bytes(markers, run, task, tiny_model, tmp_path):
-    plain = {"search__method": "clusters", "search__clusters": 24, "search__nearest": 3}
+    plain = {"search__method": "clusters", "search__nlist": 24, "search__nprobe": 3}
     undisturbed = run("undisturbed", **plain)
     folder = tmp_path / "run"
     flags = ["--columns", "id,text", "--shard-rows", "40", "--threads", "1", "--quiet", "--gold", task.gold]
@@ -98,5 +98,5 @@ def test_changed_settings_redo_what_depends_on_them(run):
 
 def test_faiss_proposes_as_many_more_as_it_is_told(run):
     index = {"search__method": "faiss", "search__index": "PQ4x4fs"}
-    few, many = run("few", search__rescore=0, **index), run("many", search__rescore=200, **index)
+    few, many = run("few", search__refine_factor=1, **index), run("many", search__refine_factor=51, **index)
     assert contents(few.folder) != contents(many.folder)

@@ -281,7 +281,7 @@ def test_settings_are_there_from_the_beginning(own: Task, model: Path, tmp_path:
     assert "k: 3" in found[0]
 
 
-CLUSTERS = {"search__method": "clusters", "search__clusters": 5, "search__nearest": 2}
+CLUSTERS = {"search__method": "clusters", "search__nlist": 5, "search__nprobe": 2}
 
 
 def test_stages_of_another_search_method_are_swept_when_the_run_has_ended(

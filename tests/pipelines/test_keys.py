@@ -23,7 +23,9 @@ from pydantic import BaseModel
 
 from mining.config.base import override, validate
 from mining.config.mine import MineConfig
+from mining.config.search import SearchSettings
 from mining.search.cluster_search import Division
+from mining.search.methods import METHODS
 from pipelines import versions
 from pipelines.artefacts import Marker, Step, read_failure
 from pipelines.given import Given
@@ -66,7 +68,6 @@ INFO: dict[str, dict[str, Any]] = {
     "threshold": {"threshold": 1.5},
     "output": {"pairs": 4, "reasons": {"source": {}, "target": {}}},
 }
-METHODS = ("exact", "clusters", "faiss")
 Keys = dict[tuple[str, str], list[str]]
 
 
@@ -119,8 +120,7 @@ def keys(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[
     ) -> Keys:
         found = {}
         for method in METHODS:
-            if method == "faiss" and "search.device" in (change or {}):
-                # It is refused there.
+            if any(not _may_set(method, name) for name in change or {}):
                 continue
             given = override(copy.deepcopy(settings), {"search.method": method, **(change or {})})
             config = validate(MineConfig, given, "test")
@@ -134,6 +134,15 @@ def keys(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[
     return of_run
 
 
+def _may_set(method: str, name: str) -> bool:
+    """Whether a run by `method` may set `name`: FAISS refuses devices, and each method the keys of
+    the others."""
+    group, _, key = name.partition(".")
+    if group != "search" or key in SearchSettings.model_fields:
+        return not (method == "faiss" and name == "search.device")
+    return key in METHODS[method].settings.model_fields
+
+
 def changed(before: Keys, after: Keys) -> set[str]:
     """Stages of which some step has another key, or which are there in one run only; of methods
     that are in both."""
@@ -144,7 +153,7 @@ def changed(before: Keys, after: Keys) -> set[str]:
 
 def leaves(model: type[BaseModel], before: str = "") -> Iterator[str]:
     """The names of all settings."""
-    for name, field in model.model_fields.items():
+    for name, field in model.fields().items():
         kind = field.annotation
         inner = next((a for a in get_args(kind) if isinstance(a, type) and issubclass(a, BaseModel)), kind)
         if get_origin(kind) is None and isinstance(inner, type) and issubclass(inner, BaseModel):
@@ -181,15 +190,15 @@ SETTINGS: dict[str, tuple[Any, set[str]]] = {
     "encode.source_language": ("aa", set()),
     "encode.target_language": ("aa", set()),
     "search.k": (3, {"search", "join", "merge", "score", "emit", "metrics"}),
-    "search.clusters": (900, {"clusters", "join"}),
-    "search.nearest": (9, {"clusters", "assign", "join"}),
+    "search.nlist": (900, {"clusters", "join"}),
+    "search.nprobe": (9, {"clusters", "assign", "join"}),
     "search.backend": ("faiss", set()),
     "search.device": ("cuda", set()),
     "search.source_tile": (64, set()),
     "search.target_tile": (64, set()),
     "search.index": ("IVF128,Flat", {"train_index"}),
     "search.parameters": ("nprobe=3", {"search"}),
-    "search.rescore": (5, {"search"}),
+    "search.refine_factor": (2.5, {"search"}),
     "search.training_rows": (1000, {"train_index"}),
     "margin": ("distance", {"score", "emit", "metrics"}),
     "strategy": ("forward", {"match", "metrics"}),

@@ -9,8 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.search import no_neighbours, reference_neighbours
 from mining.search.certify import certify, near_on_device
+from mining.search.exact import reference_neighbours
+from mining.search.neighbours import no_neighbours
 from mining.search.proposals import Proposal, Rounding
 from mining.search.vectors import reference_cosines
 from tests.search.test_exact import same, unit_rows

@@ -5,16 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mining.devices import torch_threads
-from mining.search import (
-    cluster_join,
-    exact_cosines,
-    merge,
-    nearest_neighbours,
-    no_neighbours,
-    reference_neighbours,
-    to_stored,
-    whitening,
-)
+from mining.search import cluster_join, whitening
 from mining.search import clusters as clustering
 from mining.search.cluster_join import EXTRA, WINDOW, Members, by_cluster, join_group
 from mining.search.cluster_search import (
@@ -28,9 +19,11 @@ from mining.search.cluster_search import (
     train,
 )
 from mining.search.clusters import nearest_clusters
-from mining.search.neighbours import Neighbours, cut
+from mining.search.exact import nearest_neighbours, reference_neighbours
+from mining.search.neighbours import Neighbours, cut, merge, no_neighbours
 from mining.search.quantised import quantise, scale
 from mining.search.shards import VectorShard, vector_shard
+from mining.search.vectors import exact_cosines, to_stored
 from tests.search.test_exact import same, unit_rows
 
 

@@ -8,8 +8,11 @@ import pytest
 import torch
 
 from mining.errors import UsageError
-from mining.search import TorchProposer, device_tiles, nearest_neighbours, reference_neighbours, tile_proposer
-from mining.search.device_tiles import LARGEST_TILE, LEAST_TILE, planned_tiles
+from mining.search import device_tiles
+from mining.search.device_tiles import LARGEST_TILE, LEAST_TILE, TorchProposer, planned_tiles
+from mining.search.exact import nearest_neighbours, reference_neighbours
+from mining.search.methods import Runtime
+from mining.search.methods.exact import ExactSettings, proposer
 from mining.search.tiles import FaissProposer, TileProposer
 from tests.search.test_exact import same, unit_rows
 
@@ -100,9 +103,9 @@ def test_a_gpu_is_planned_from_its_free_memory(monkeypatch):
 
 
 def test_the_proposer_follows_the_device_setting():
-    assert isinstance(tile_proposer("cpu"), TileProposer)
-    assert tile_proposer("cpu", 64, 128).source_tile == 64
-    assert tile_proposer("cpu,cpu").devices == [torch.device("cpu")] * 2
+    assert isinstance(proposer(ExactSettings(), Runtime()), TileProposer)
+    assert proposer(ExactSettings(source_tile=64, target_tile=128), Runtime()).source_tile == 64
+    assert proposer(ExactSettings(device="cpu,cpu"), Runtime()).devices == [torch.device("cpu")] * 2
 
 
 class GpuFaiss:

@@ -9,23 +9,13 @@ from hypothesis import strategies as st
 
 from mining.devices import torch_threads
 from mining.errors import RunError
-from mining.search import (
-    FaissProposer,
-    Neighbours,
-    TileProposer,
-    TorchProposer,
-    exact_cosines,
-    from_stored,
-    knn,
-    merge,
-    nearest_neighbours,
-    no_neighbours,
-    reference_neighbours,
-    to_stored,
-)
 from mining.search.certify import certify, near_on_cpu, near_on_device
+from mining.search.device_tiles import TorchProposer
+from mining.search.exact import knn, nearest_neighbours, reference_neighbours
+from mining.search.neighbours import Neighbours, merge, no_neighbours
 from mining.search.shards import search_shards, vector_shard
-from mining.search.vectors import reference_cosines
+from mining.search.tiles import FaissProposer, TileProposer
+from mining.search.vectors import exact_cosines, from_stored, reference_cosines, to_stored
 
 
 def unit_rows(rows: int, dim: int, seed: int, copies: int = 0) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mining.errors import InputError, UsageError
-from mining.search import reference_neighbours
+from mining.search.exact import reference_neighbours
 from mining.search.faiss_index import (
     add_rows,
     import_faiss,
@@ -33,7 +33,7 @@ def test_saved_index_finds_what_the_reference_finds(tmp_path, factory, parameter
     index = build(factory, base, tmp_path / "x.faiss")
     if parameters and "PCA" not in factory:
         set_parameters(index, parameters)
-    found = search_index(index, queries, base, 4)
+    found = search_index(index, queries, base, 4, 16)
     expected = reference_neighbours(queries, base, 4)
     if "PCA" in factory:
         assert (found.cosines <= expected.cosines[:, :1]).all()
@@ -52,13 +52,13 @@ def test_long_lists_are_proposed_for_fewer_rows_at_a_time(tmp_path, monkeypatch)
             asked.append(rows.shape[0] * count)
             return index.search(rows, count)
 
-    assert same(search_index(Watched(), queries, base, 4, extra=16), reference_neighbours(queries, base, 4))
+    assert same(search_index(Watched(), queries, base, 4, 20), reference_neighbours(queries, base, 4))
     assert asked == [100] * 6
 
 
 def test_compressed_index_still_gives_exact_cosines(tmp_path):
     base = unit_rows(600, 16, 1)
-    found = search_index(build("PQ8x4fs", base, tmp_path / "x.faiss"), base, base, 1)
+    found = search_index(build("PQ8x4fs", base, tmp_path / "x.faiss"), base, base, 1, 13)
     assert found.cosines[found.ids[:, 0] == np.arange(600), 0] == pytest.approx(1.0, abs=1e-6)
     assert (found.ids[:, 0] == np.arange(600)).mean() > 0.9
 

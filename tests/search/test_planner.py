@@ -2,11 +2,18 @@ import dataclasses
 
 import pytest
 
-from mining.config.mine import SearchSettings
-from mining.search.estimates import Constants, Task, cluster_estimate, exact_estimate
+from mining.config.search import SearchSettings
 from mining.search.faiss_index import new_index
-from mining.search.index_estimates import Index, index_estimate, usual_indexes
-from mining.search.planner import advice, choose, configured_index, duration, plan_search, size
+from mining.search.methods import FLOAT_PRODUCTS, METHODS, START_SECONDS, Task, faiss
+from mining.search.planner import advice, choose, duration, plan_search, size
+
+
+def estimate(method, task, **settings):
+    return METHODS[method].estimate(task, METHODS[method].settings(**settings))
+
+
+def planned(task, method="auto", **settings):
+    return plan_search(task, SearchSettings(method=method, k=task.k, device=task.device, **settings))
 
 
 @pytest.mark.parametrize(
@@ -24,14 +31,14 @@ from mining.search.planner import advice, choose, configured_index, duration, pl
     ],
 )
 def test_choice_by_size_and_device(source, target, device, method):
-    assert plan_search(Task(source, target, 300, device=device)).method == method
+    assert planned(Task(source, target, 300, device=device)).method == method
 
 
 def test_choice_is_the_same_on_every_machine():
     for rows in (10_000, 60_000, 80_000, 100_000, 1_000_000):
         task = Task(rows, rows, 300)
         chosen = {
-            plan_search(dataclasses.replace(task, cores=cores, shard_rows=shard)).method
+            planned(dataclasses.replace(task, cores=cores, shard_rows=shard)).method
             for cores in (1, 2, 64)
             for shard in (1000, 250_000)
         }
@@ -40,38 +47,38 @@ def test_choice_is_the_same_on_every_machine():
 
 def test_a_method_that_is_given_is_taken():
     task = Task(1000, 1000, 300)
-    assert plan_search(task, "clusters").method == "clusters"
-    choice = plan_search(task, "faiss", Index("IVF16,Flat"))
+    assert planned(task, "clusters").method == "clusters"
+    choice = planned(task, "faiss", index="IVF16,Flat", parameters="")
     assert choice.expected.detail == "IVF16,Flat"
     assert choice.line().startswith("search: faiss (IVF16,Flat): 1,000 x 1,000 would take about ")
-    assert plan_search(task, "exact").line().startswith("search: exact (1 x 1 shards): expected ")
+    assert planned(task, "exact").line().startswith("search: exact (1 x 1 shards): expected ")
 
 
 def test_estimates_grow_as_they_should():
     sizes = [Task(rows, rows, 300, cores=2) for rows in (250_000, 1_000_000, 4_000_000)]
-    exact, clusters = [exact_estimate(task) for task in sizes], [cluster_estimate(task) for task in sizes]
-    assert 12 < exact[2].seconds / exact[1].seconds < 16.1
+    all_pairs, clusters = ([estimate(name, task) for task in sizes] for name in ("exact", "clusters"))
+    assert 12 < all_pairs[2].seconds / all_pairs[1].seconds < 16.1
     assert 4 < clusters[2].seconds / clusters[1].seconds < 8.1
-    assert exact[1].seconds / clusters[1].seconds > 15
+    assert all_pairs[1].seconds / clusters[1].seconds > 15
     # Memory is that of a shard or a group, whatever the number of rows.
     assert clusters[2].memory < 1.2 * clusters[0].memory
-    assert exact[2].memory == exact[0].memory
+    assert all_pairs[2].memory == all_pairs[0].memory
     assert clusters[2].disk > 3.5 * clusters[1].disk
-    faster = dataclasses.replace(Constants(), exact=2 * Constants().exact)
-    assert exact_estimate(sizes[1], faster).seconds < exact[1].seconds
-    assert cluster_estimate(dataclasses.replace(sizes[1], cores=8)).seconds < clusters[1].seconds
-    assert [index.detail for index in usual_indexes(Task(250_000, 250_000, 300))] == [
-        "IVF1024,Flat nprobe=32",
-        "PQ75x4fs",
-    ]
-    assert [len(usual_indexes(Task(10, 10, dim))) for dim in (3, 4)] == [1, 2]
+    assert estimate("clusters", dataclasses.replace(sizes[1], cores=8)).seconds < clusters[1].seconds
     # Eight bytes for each cluster of a row of a group.
-    memory = [cluster_estimate(dataclasses.replace(sizes[2], nearest=nearest)).memory for nearest in (10, 20)]
+    memory = [estimate("clusters", sizes[2], nprobe=nprobe).memory for nprobe in (10, 20)]
     assert memory[1] - memory[0] == 8 * 10 * 2 * 1.3 * 150_000
 
 
+def test_indexes_that_are_worth_a_row_of_the_table():
+    method = METHODS["faiss"]
+    details = [method.describe(each) for each in method.usual(Task(250_000, 250_000, 300), method.settings())]
+    assert details == ["IVF1024,Flat nprobe=32", "PQ75x4fs"]
+    assert [len(method.usual(Task(10, 10, dim), method.settings())) for dim in (3, 4)] == [1, 2]
+
+
 def test_advice_where_memory_or_disk_do_not_suffice():
-    choice = plan_search(Task(10_000_000, 10_000_000, 300))
+    choice = planned(Task(10_000_000, 10_000_000, 300))
     assert advice(choice, None, None) == []
     assert advice(choice, 64e9, 1e12) == []
     memory, disk = advice(choice, 1e8, 1e9)
@@ -80,11 +87,12 @@ def test_advice_where_memory_or_disk_do_not_suffice():
 
 
 def test_choice_for_settings_and_its_facts():
-    choice = choose("auto", 500_000, 500_000, 300, SearchSettings(clusters=999, nearest=5), cores=3)
+    choice = choose(SearchSettings(nlist=999, nprobe=5), 500_000, 500_000, 300, cores=3)
     facts = choice.facts()
     assert facts["method"] == "clusters"
     assert facts["task"]["cores"] == 3
-    assert facts["expected"]["detail"].startswith("K 999, 5 nearest")
+    assert facts["expected"]["detail"].startswith("nlist 999, nprobe 5, ")
+    assert facts["settings"] == {"device": "cpu", "nlist": 999, "nprobe": 5}
     assert "exact search would take" in facts["why"]
 
 
@@ -97,7 +105,7 @@ def test_readable_units():
 
 
 def of(factory: str, parameters: str = "", rows: int = 1_000_000, **settings):
-    return index_estimate(Task(rows, rows, 300, cores=2), Index(factory, parameters, **settings))
+    return estimate("faiss", Task(rows, rows, 300, cores=2), index=factory, parameters=parameters, **settings)
 
 
 def test_an_index_is_estimated_from_its_string_and_parameters():
@@ -111,7 +119,7 @@ def test_an_index_is_estimated_from_its_string_and_parameters():
     assert of("Flat").seconds > 40 * of("IVF256,Flat", "nprobe=1").seconds
     assert of("PQ75x4fs").seconds < of("PQ75").seconds
     assert of("HNSW32").seconds < of("HNSW32", "efSearch=256").seconds
-    assert of("HNSW16", rescore=100).seconds > of("HNSW16", rescore=0).seconds
+    assert of("HNSW16", refine_factor=26).seconds > of("HNSW16", refine_factor=1).seconds
     sizes = [of(name).disk / 2e6 for name in ("Flat", "IVF64,Flat", "SQ8", "SQfp16", "PQ75", "PQ75x4fs", "HNSW32")]
     assert sizes == pytest.approx([1200, 1208, 300, 600, 75, 37.5, 1480], rel=0.01)
     few, many = of("IVF1024,Flat", training_rows=1024), of("IVF1024,Flat", training_rows=200_000)
@@ -121,28 +129,28 @@ def test_an_index_is_estimated_from_its_string_and_parameters():
 
 
 def test_seconds_of_indexes_reckoned_by_hand():
-    c, rows = Constants(), 100_000
+    rows = 100_000
     seconds = {
-        "Flat": 2 * rows * rows * 600 / c.flat / 2,
-        "PQ75": 2 * (65_536 * 256 * 600 * 25 / c.small_products)
-        + rows * 256 * 600 / c.small_products
-        + rows * rows * 75 / c.lookups,
-        "IVF100,Flat": 2 * (25_600 * 10 * 100 * 600 / c.float_products)
-        + 2 * rows * 100 * 600 / c.float_products
-        + rows * rows / 100 * 600 / c.scan,
-        "HNSW16": rows * (40 + 16) * 32 * 600 / c.graph,
+        "Flat": 2 * rows * rows * 600 / faiss.FLAT / 2,
+        "PQ75": 2 * (65_536 * 256 * 600 * 25 / faiss.SMALL_PRODUCTS)
+        + rows * 256 * 600 / faiss.SMALL_PRODUCTS
+        + rows * rows * 75 / faiss.LOOKUPS,
+        "IVF100,Flat": 2 * (25_600 * 10 * 100 * 600 / FLOAT_PRODUCTS)
+        + 2 * rows * 100 * 600 / FLOAT_PRODUCTS
+        + rows * rows / 100 * 600 / faiss.SCAN,
+        "HNSW16": rows * (40 + 16) * 32 * 600 / faiss.GRAPH,
     }
     for factory, expected in seconds.items():
-        assert of(factory, rows=rows).seconds == pytest.approx(c.start + expected), factory
+        assert of(factory, rows=rows).seconds == pytest.approx(START_SECONDS + expected), factory
 
 
 def test_sides_of_different_size_and_shards():
-    one = index_estimate(Task(1_000_000, 100_000, 300), Index("Flat"))
-    other = index_estimate(Task(100_000, 1_000_000, 300), Index("Flat"))
+    one = estimate("faiss", Task(1_000_000, 100_000, 300), index="Flat")
+    other = estimate("faiss", Task(100_000, 1_000_000, 300), index="Flat")
     assert one.seconds == pytest.approx(other.seconds)
     assert one.disk == other.disk == 1_100_000 * 1200
     seconds = [
-        index_estimate(Task(1_000_000, 1_000_000, 300, shard_rows=n), Index("Flat")).seconds for n in (10**5, 10**6)
+        estimate("faiss", Task(1_000_000, 1_000_000, 300, shard_rows=n), index="Flat").seconds for n in (10**5, 10**6)
     ]
     assert seconds[0] == pytest.approx(seconds[1], rel=0.01)
 
@@ -164,7 +172,7 @@ def test_sides_of_different_size_and_shards():
 )
 def test_what_is_not_known_has_no_estimate(factory, parameters):
     assert of(factory, parameters) is None
-    choice = plan_search(Task(1000, 1000, 300), "faiss", Index(factory, parameters))
+    choice = planned(Task(1000, 1000, 300), "faiss", index=factory, parameters=parameters)
     assert choice.expected is None
     assert choice.facts()["expected"] is None
     assert choice.line().startswith(f"search: faiss ({choice.detail}): 1,000 x 1,000 would take about ")
@@ -179,22 +187,20 @@ def test_what_is_not_known_has_no_estimate(factory, parameters):
 )
 def test_strings_that_are_estimated_are_those_of_faiss(factory):
     assert new_index(factory, 16).d == 16
-    assert index_estimate(Task(10, 10, 16), Index(factory)) is not None
+    assert estimate("faiss", Task(10, 10, 16), index=factory) is not None
 
 
 def test_the_index_of_a_configuration():
-    index = configured_index(SearchSettings(method="faiss", index="IVF32,Flat", rescore=3, training_rows=77))
-    assert index == Index("IVF32,Flat", "nprobe=8", 3, 77)
     settings = SearchSettings(method="faiss", index="HNSW16", parameters="efSearch=64")
-    assert choose("faiss", 10_000, 10_000, 300, settings).line().startswith("search: faiss (HNSW16 efSearch=64): ")
+    assert choose(settings, 10_000, 10_000, 300).line().startswith("search: faiss (HNSW16 efSearch=64): ")
 
 
 def test_each_gpu_counts_and_what_does_not_use_it_says_so():
     tasks = [Task(10**7, 10**7, 300, device=name) for name in ("cpu", "cuda", "cuda:all", "cuda:0,cuda:1", "cuda:1")]
     assert [task.gpus for task in tasks] == [0, 1, 1, 2, 1]
-    seconds = [exact_estimate(task).seconds - Constants().start for task in tasks]
+    seconds = [estimate("exact", task).seconds - START_SECONDS for task in tasks]
     assert seconds[3] == pytest.approx(seconds[1] / 2)
     assert seconds[2] == seconds[1] < seconds[0]
-    assert plan_search(tasks[1], "clusters").line().startswith("search: clusters on the CPU (K ")
-    assert plan_search(tasks[0], "clusters").line().startswith("search: clusters (K ")
-    assert plan_search(tasks[1], "exact").line().startswith("search: exact (")
+    assert planned(tasks[1], "clusters").line().startswith("search: clusters on the CPU (nlist ")
+    assert planned(tasks[0], "clusters").line().startswith("search: clusters (nlist ")
+    assert planned(tasks[1], "exact").line().startswith("search: exact (")
