@@ -47,9 +47,10 @@ def search(plan: Plan, source: Side, target: Side, method: str, dim: int) -> lis
     """One step a pair of shards."""
     chosen, settings = METHODS[method], plan.config.search.of(method)
     params = {"k": plan.config.search.k, "dim": dim, "method": method}
-    # Those of an index are in its training; the others are what a search finds by.
-    free = {*settings.execution, "index", "training_rows"} if chosen.plan == "indexes" else settings.execution
-    params["settings"] = settings.model_dump(exclude=set(free))
+    params["settings"] = settings.model_dump(exclude=set(settings.execution))
+    if chosen.plan == "indexes":
+        # What an index is made by is in the keys of its own steps.
+        params["settings"] = {"parameters": settings.search_parameters, "refine_factor": settings.refine_factor}
     execution = {"threads": plan.threads, "settings": settings.model_dump(include=set(settings.execution))}
     sides = [list(enumerate(zip(side.firsts, side.vectors, strict=True))) for side in (source, target)]
     steps = []

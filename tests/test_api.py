@@ -89,9 +89,8 @@ def test_wrong_types_are_refused(encoder):
 )
 def test_counts_below_one_are_refused_by_name(task, encoder, counts):
     (name,) = counts
-    with pytest.raises(
-        ValueError, match=f"{name}( = .*: give a whole number, 1 or more|: Input should be greater than 0)"
-    ):
+    message = "k = .*: give a whole number, 1 or more" if name == "k" else f"{name}: Input should be greater than 0"
+    with pytest.raises(ValueError, match=message):
         mine(*sides(task), encoder, **counts)
 
 

@@ -20,7 +20,7 @@ BASE = {
         ("source.colums", ["id"], "unknown key 'source.colums': did you mean 'columns'"),
         ("runner.zzz", 1, "unknown key 'runner.zzz': known keys: name, workers"),
         ("search.k", 0, "search.k: Input should be greater than 0"),
-        ("margin", "rato", "margin: Input should be 'ratio', 'distance' or 'absolute'"),
+        ("margin", "rato", "margin: unknown margin 'rato': did you mean 'ratio'?"),
         ("threshold", "high", "'high' is neither a number nor one of tune, none, auto"),
         ("threshold", "tune", "threshold: tune needs gold"),
         ("threshold", "nan", "'nan' is neither a number"),
