@@ -21,11 +21,11 @@ from importlib import metadata
 
 import numpy as np
 
+from mining.devices import resolve_threads
 from mining.margins.ratio import DENOMINATOR_FLOOR
 from mining.matching import greedy_reference, match, sort_candidates
 from mining.neighbour_scores import UNDEFINED_SCORE, best_neighbours, list_scores
 from mining.schemas import BACKWARD, BOTH, CANDIDATE, DECIMALS, FORWARD
-from mining.threads import resolve_threads
 
 RUN_ROWS = 250_000
 

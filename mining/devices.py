@@ -1,27 +1,74 @@
-"""Devices and threads of torch."""
+"""Devices and threads: what a device setting may say, how many threads work, and how torch uses
+them.
+
+torch is imported by the functions that need it, so that settings and the command line can check
+names of devices at once.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
-
-from mining.device_names import ALL_DEVICES, several_devices
 from mining.errors import UsageError
-from mining.threads import resolve_threads
+
+if TYPE_CHECKING:
+    import torch
 
 T = TypeVar("T")
+
+#: Every GPU of the machine, as a device setting.
+ALL_DEVICES = "cuda:all"
+_DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+
+PARSING = threading.Lock()
+"""Held while numpy reads the header of a file, which it lets Python parse.
+
+In Python 3.11 a parse fails with ``SystemError: AST constructor recursion depth mismatch`` when
+another thread parses something meanwhile; it can, whenever the garbage collector runs within the
+parse.
+"""
+
+
+def several_devices(name: str) -> bool:
+    """Whether a device setting stands for more than one, or may."""
+    return "," in name or name == ALL_DEVICES
+
+
+def first_device(name: str) -> str:
+    """The device that encodes where a setting names several for the search."""
+    return "cuda" if name == ALL_DEVICES else name.partition(",")[0].strip()
+
+
+def check_devices(name: str) -> str:
+    """A device setting as it is; raises ValueError for what is the name of no device. It need not
+    be here."""
+    if name != ALL_DEVICES and not all(_DEVICE.fullmatch(part.strip()) for part in name.split(",")):
+        raise ValueError(f"device '{name}': not supported; use cpu, cuda, cuda:0, cuda:0,cuda:1 or {ALL_DEVICES}")
+    return name
+
+
+def resolve_threads(threads: int) -> int:
+    """The number of threads meant by `threads`: 0 stands for every core this process may use."""
+    if threads > 0:
+        return threads
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
 
 
 @contextmanager
 def torch_threads(threads: int) -> Iterator[None]:
     """Let torch use `threads` threads (0: all cores) inside the block, and as many as before after
     it."""
+    import torch
+
     before = torch.get_num_threads()
     wanted = resolve_threads(threads)
     if wanted == before:
@@ -71,6 +118,8 @@ def on_single_threads(units: Sequence[T], begin: Callable[[], Callable[[T], None
     Products whose tile stays in the cache of one core are fastest that way: no thread waits for
     another.
     """
+    import torch
+
     threads = torch.get_num_threads()
 
     def alone() -> Callable[[T], None]:
@@ -86,6 +135,8 @@ def on_single_threads(units: Sequence[T], begin: Callable[[], Callable[[T], None
 def resolve_device(name: str) -> torch.device:
     """The one device called `name`; raises UsageError when it is unknown, not there, or more than
     one."""
+    import torch
+
     if several_devices(name):
         raise UsageError(
             f"device '{name}': one device is wanted here, for example cuda:0; only exact search by torch uses several"
@@ -109,6 +160,8 @@ def resolve_devices(names: str | Sequence[str]) -> list[torch.device]:
 
     Raises UsageError when one is unknown or not there.
     """
+    import torch
+
     if names == ALL_DEVICES:
         resolve_device("cuda")
         return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
@@ -120,6 +173,8 @@ def resolve_devices(names: str | Sequence[str]) -> list[torch.device]:
 def full_accumulation() -> Iterator[None]:
     """Matrix products of half precision summed in float32 throughout, and those of float32 without
     TF32, within the block."""
+    import torch
+
     matmul = torch.backends.cuda.matmul
     wanted = {"allow_fp16_reduced_precision_reduction": False, "allow_fp16_accumulation": False}
     before = {name: getattr(matmul, name) for name in wanted if hasattr(matmul, name)}

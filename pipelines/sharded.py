@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mining.devices import PARSING
 from mining.errors import InputError
-from mining.threads import PARSING
 from pipelines.lists import FileList
 
 

@@ -5,9 +5,9 @@ import torch
 
 from mining import load_encoder, mine
 from mining.api import match_texts, search_texts
+from mining.devices import resolve_threads
 from mining.errors import UsageError
 from mining.schemas import PAIRS_SCHEMA
-from mining.threads import resolve_threads
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import torch
 from mining.config.base import validate
 from mining.config.mine import EncodeSettings
 from mining.config.search import SearchSettings
-from mining.device_names import first_device
 from mining.devices import (
+    first_device,
     full_accumulation,
     on_single_threads,
     resolve_device,

@@ -19,7 +19,7 @@ import numpy.ma  # noqa: F401  numba imports it at the first call of a kernel, i
 from numba.core.dispatcher import Dispatcher
 
 from mining.compiled.cache import KernelCache
-from mining.threads import resolve_threads
+from mining.devices import resolve_threads
 
 # So does it this, if it is there: its OpenBLAS asks for memory and never returns where there is too
 # little by then.

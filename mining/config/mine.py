@@ -13,7 +13,7 @@ from mining.config.base import Flag, Flags, Settings, one_of
 from mining.config.corpus import CorpusSpec
 from mining.config.encode import SideSettings
 from mining.config.search import SearchSettings
-from mining.device_names import check_devices, first_device, several_devices
+from mining.devices import check_devices, first_device, several_devices
 from mining.margins import MARGINS
 from mining.search.methods import SHARD_ROWS
 

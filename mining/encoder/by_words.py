@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from mining.compiled import in_ranges
+from mining.devices import resolve_threads
 from mining.encoder.averaging import bag_sums
 from mining.encoder.networks import AverageNetwork
 from mining.encoder.pieces import Tokens
@@ -20,7 +21,6 @@ from mining.encoder.stored import StoredNetwork, StoredTable
 from mining.encoder.word_cache import WordPieces
 from mining.encoder.word_cache.sums import unit_sums
 from mining.encoder.word_cache.texts import BLOCK_TEXTS, Texts, blocks
-from mining.threads import resolve_threads
 
 _FEWEST_TEXTS = 256
 """Texts that are worth a block of their own."""

@@ -97,7 +97,7 @@ def plan_search(task: Task, settings: SearchSettings) -> Choice:
 
 def choose(settings: SearchSettings, source_rows: int, target_rows: int, dim: int, cores: int = 0) -> Choice:
     """The choice for a run with these settings on `cores` cores (0: all)."""
-    from mining.threads import resolve_threads
+    from mining.devices import resolve_threads
 
     task = Task(source_rows, target_rows, dim, settings.k, settings.device, resolve_threads(cores))
     return plan_search(task, settings)

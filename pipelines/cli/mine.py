@@ -90,7 +90,7 @@ def mine(
     """
     from mining.config.base import override, read_yaml, validate
     from mining.config.mine import MineConfig
-    from mining.device_names import first_device
+    from mining.devices import first_device
 
     data = read_yaml(config) if config else {}
     flags = {

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mining.devices import torch_threads
+from mining.devices import PARSING, torch_threads
 from mining.search.cluster_search import Division, sample_places, train
 from mining.search.clusters import Clusters
 from mining.search.vectors import STORED, from_stored
-from mining.threads import PARSING
 from pipelines.artefacts import Outputs, Step
 from pipelines.lists import FileList
 from pipelines.sharded import ShardedArray, ShardFiles

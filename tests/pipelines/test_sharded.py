@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mining.devices import PARSING
 from mining.errors import InputError
 from mining.schemas import CANDIDATE
 from mining.search.clusters import Clusters
-from mining.threads import PARSING
 from pipelines.lists import FileList
 from pipelines.mine import MineResult, run_mine
 from pipelines.sharded import ShardedArray, ShardFiles, concatenated, open_array

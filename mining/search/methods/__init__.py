@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 from pydantic import field_validator
 
 from mining.config.base import Settings
-from mining.device_names import check_devices
+from mining.devices import check_devices
 from mining.registry import Registry
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from mining.device_names import several_devices
+from mining.devices import several_devices
 from mining.search.methods import (
     METHODS,
     PROCESS_BYTES,
