@@ -28,7 +28,7 @@ from mining.corpus import CorpusSpec
 from mining.devices import keep_freed_memory
 from mining.encoder.model_folder import replace_file
 from mining.errors import BitextError, UsageError
-from mining.evaluation.mining_f1 import MiningTask, read_mining_task, task_f1
+from mining.evaluation.mining import MiningTask, evaluate_mining, read_mining_task
 from mining.training import Progress, TrainConfig, train
 from pipelines.cli.evaluate.output import write_json
 
@@ -115,7 +115,7 @@ def measure_row(folder: Path, data: Path, task: MiningTask, threads: int) -> dic
     """Mining, Tatoeba, STS and speed of a trained row."""
     model = Model(str(folder), {}, ["de", "en"])
     encoder = model.encoder("de")
-    results = task_f1(encoder, task, margins=MARGINS, target_encoder=model.encoder("en"), threads=threads)
+    results = evaluate_mining(task, encoder, MARGINS, target_encoder=model.encoder("en"), threads=threads)
     return {
         "mining": {name: shortened(result.to_dict()) for name, result in results.items()},
         "tatoeba": measure_tatoeba(model, data, threads),

@@ -26,10 +26,9 @@ from mining.corpus import CorpusSpec
 from mining.encoder import Encoder, load_encoder
 from mining.encoder.model_folder import bundled_model
 from mining.errors import BitextError
-from mining.evaluation.mining_f1 import MiningTask, read_mining_task, task_f1
+from mining.evaluation.mining import MiningTask, evaluate_mining, read_mining_task
 from mining.evaluation.sts import find_sts, read_sts, set_name, sts_correlations
-from mining.evaluation.tatoeba import tatoeba_error
-from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
+from mining.evaluation.tatoeba import find_aligned, read_aligned, tatoeba_error
 from mining.margins import MARGINS
 from pipelines.cli.evaluate.output import write_json
 
@@ -89,7 +88,7 @@ def measure_mining(model: Model, data: Path, threads: int) -> dict[str, Any]:
         start = time.perf_counter()
         encoders = model.encoder(language), model.encoder("en")
         task = bucc_task(data, language)
-        results = task_f1(encoders[0], task, margins=MARGINS, target_encoder=encoders[1], threads=threads)
+        results = evaluate_mining(task, encoders[0], MARGINS.names(), target_encoder=encoders[1], threads=threads)
         report[language] = {name: shortened(result.to_dict()) for name, result in results.items()}
         f1 = ", ".join(f"{name} {100 * result.f1:.2f}" for name, result in results.items())
         say(f"mining {language}-en: F1 {f1} ({time.perf_counter() - start:.0f} s)")

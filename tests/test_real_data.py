@@ -66,7 +66,7 @@ def test_every_row_of_the_bucc_files_is_usable(data, name):
 def test_the_bundled_model_finds_translations_of_tatoeba(data, pair, largest):
     from mining import load_encoder
     from mining.evaluation import tatoeba_error
-    from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
+    from mining.evaluation.tatoeba import find_aligned, read_aligned
 
     paths = [str(data / "tatoeba" / f"tatoeba.{pair}.{side}") for side in pair.split("-")]
     ((name, spec),) = find_aligned(paths).items()
@@ -89,10 +89,10 @@ def test_the_bundled_model_agrees_with_judged_similarity(data):
 def test_the_bundled_model_mines_the_sample(data):
     from mining import load_encoder
     from mining.corpus import CorpusSpec
-    from mining.evaluation.mining_f1 import read_mining_task, task_f1
+    from mining.evaluation.mining import evaluate_mining, read_mining_task
 
     stem = data / "bucc" / "fr-en.sample"
     french, english = (CorpusSpec(path=f"{stem}.{side}", columns=["id", "text"]) for side in ("fr", "en"))
-    results = task_f1(load_encoder(), read_mining_task(french, english, f"{stem}.gold"), folds=None)
+    results = evaluate_mining(read_mining_task(french, english, f"{stem}.gold"), load_encoder(), folds=None)
     assert results["ratio"].f1 > 0.55
     assert results["ratio"].f1 > results["absolute"].f1

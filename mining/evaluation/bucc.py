@@ -12,23 +12,26 @@ error).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from mining.checks import check_threshold
 from mining.errors import InputError
-from mining.evaluation.gold import Gold, KnownIds, check_known
-from mining.evaluation.ids import IdIndex
+from mining.evaluation.gold import Gold, KeptGold, KnownIds, check_known, keep_gold
 from mining.evaluation.tables import (
     SIDES,
     GoldRanks,
+    IdIndex,
     Ledger,
-    PairIndex,
+    RecallAt,
+    ScoredPairs,
     TableSource,
     gold_ranks,
+    join_pairs,
     read_ledger,
 )
 from mining.evaluation.threshold import best_threshold, precision_recall_f1
@@ -45,104 +48,37 @@ _PAIR_REASONS = pa.array([Reason.UNMATCHED, Reason.BELOW_THRESHOLD], pa.large_st
 REACHABLE = frozenset({Reason.BELOW_THRESHOLD, NOT_SELECTED, NOT_IN_PAIRS})
 
 
-@dataclass(frozen=True)
-class KeptGold:
-    """Distinct gold pairs after every duplicate id gave way to the id that was kept.
+class Counts(TypedDict):
+    """Numbers of pairs: `rows` of the table of mined pairs, `pairs` distinct ones, `extracted` and
+    `correct` ones; `gold_rows` of the gold file, `gold` distinct and `gold_repeated` ones, and
+    `gold_kept` after duplicate ids were merged; `unreachable` gold pairs, which no matching or
+    threshold could have found."""
 
-    `source` and `target` (g,) are the kept ids and `index` finds these pairs; `first` (g,) int64
-    are the entries of the gold standard that led there first, and `number` tells for each entry of
-    the gold standard which of the g pairs it is.
-    """
-
-    source: pa.Array
-    target: pa.Array
-    index: PairIndex
-    first: np.ndarray
-    number: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-
-def keep_gold(gold: Gold, ledger: Ledger) -> KeptGold:
-    """Map the gold ids through the ledger's kept ids and merge the pairs that become equal."""
-    sources, source = _kept(gold.source_index, ledger, "source")
-    targets, target = _kept(gold.target_index, ledger, "target")
-    keys = source * max(len(targets), 1) + target
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    first = first[order].astype(np.int64)
-    pairs = np.stack([source[first], target[first]])
-    ids = sources.ids.take(pa.array(pairs[0])), targets.ids.take(pa.array(pairs[1]))
-    return KeptGold(*ids, PairIndex(sources, targets, pairs), first, place[group])
-
-
-def _kept(index: IdIndex, ledger: Ledger, side: str) -> tuple[IdIndex, np.ndarray]:
-    """The index of the kept ids, and the place (n,) int64 of the one that stands for each gold
-    id."""
-    if not ledger.kept[side]:
-        return index, index.codes
-    kept = IdIndex(ledger.resolve(side, index.ids))
-    return kept, kept.codes[index.codes]
-
-
-@dataclass(frozen=True)
-class ScoredPairs:
-    """The distinct mined pairs: `score` (n,) float64, `gold` (n,) int64 the number of the gold pair
-    or -1.
-
-    `source` and `target` (n,) are places in the indexes `source_ids` and `target_ids`. `rows`
-    counts the rows of the table.
-    """
-
-    score: np.ndarray
-    gold: np.ndarray
-    source: np.ndarray
-    target: np.ndarray
-    source_ids: IdIndex
-    target_ids: IdIndex
+    correct: int
+    extracted: int
+    gold: int
+    gold_kept: int
+    gold_repeated: int
+    gold_rows: int
+    pairs: int
     rows: int
+    unreachable: int
 
 
-def _index(pairs: pa.Table, name: str) -> IdIndex:
-    column = pairs.column(name)
-    if column.null_count:
-        raise InputError(f"the mined pairs: {column.null_count} rows have no {name}: every pair needs both ids")
-    if pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
-        raise InputError(f"the mined pairs: column '{name}' is {column.type}: ids are texts or whole numbers")
-    return IdIndex(column)
+class Missed(TypedDict):
+    """Gold pairs missed for one reason: their number, and up to `EXAMPLES` of them (ids as in the
+    gold file)."""
+
+    count: int
+    examples: list[list[str]]
 
 
-def score_pairs(pairs: pa.Table, kept: KeptGold) -> ScoredPairs:
-    """Join mined pairs (columns score, source_id, target_id) with gold; of a repeated pair the best
-    score counts.
+class DomainRecall(TypedDict):
+    """Recall of the gold pairs of one domain."""
 
-    Raises InputError when a column is missing or a score is missing or not finite.
-    """
-    missing = [name for name in ("score", "source_id", "target_id") if name not in pairs.column_names]
-    if missing:
-        raise InputError(
-            f"the mined pairs: column '{missing[0]}' is missing; there are {', '.join(pairs.column_names)}"
-        )
-    try:
-        score = pairs.column("score").cast(pa.float64()).to_numpy()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InputError(f"the mined pairs: column 'score' holds no numbers: {error}") from None
-    faulty = np.flatnonzero(~np.isfinite(score))
-    if len(faulty):
-        value = score[faulty[0]]
-        has = "no score" if np.isnan(value) else f"the score {value}"
-        raise InputError(f"the mined pairs: row {faulty[0] + 1} has {has} ({len(faulty)} such rows): score all pairs")
-    sources, targets = _index(pairs, "source_id"), _index(pairs, "target_id")
-    falling = np.argsort(-score, kind="stable")
-    keys = sources.codes * max(len(targets), 1) + targets.codes
-    distinct = np.sort(falling[np.unique(keys[falling], return_index=True)[1]])
-    source, target = sources.codes[distinct], targets.codes[distinct]
-    index = kept.index
-    number = index.find(index.source.find(sources.ids)[source], index.target.find(targets.ids)[target])
-    return ScoredPairs(score[distinct], number, source, target, sources, targets, len(score))
+    correct: int
+    gold: int
+    recall: float
 
 
 @dataclass(frozen=True)
@@ -150,9 +86,8 @@ class BuccResult:
     """Outcome of `evaluate_pairs`; `to_dict` is what ``metrics.json`` holds.
 
     `threshold` is None when every pair was extracted; `threshold_from` says ``tuned``, ``given`` or
-    ``none``. `missed` has for each reason the number of gold pairs not extracted and up to five
-    examples (ids as in the gold file). `unreachable` counts those that no matching or threshold
-    could have found. `recall_at` and `domains` are None without candidates or domains.
+    ``none``. `missed` has an entry for each reason why gold pairs were not extracted. `recall_at`
+    and `domains` are None without candidates or domains.
     """
 
     precision: float
@@ -160,22 +95,20 @@ class BuccResult:
     f1: float
     threshold: float | None
     threshold_from: Literal["tuned", "given", "none"]
-    counts: dict[str, int]
-    missed: dict[str, dict[str, Any]]
-    recall_at: dict[str, Any] | None
-    domains: dict[str, dict[str, Any]] | None
+    counts: Counts
+    missed: dict[str, Missed]
+    recall_at: RecallAt | None
+    domains: dict[str, DomainRecall] | None
     warnings: list[str]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data with sorted keys, shares rounded to six decimals."""
-        data = {name: getattr(self, name) for name in sorted(self.__dataclass_fields__)}
-        return {
-            name: round(value, 6) if name in {"precision", "recall", "f1"} else value for name, value in data.items()
-        }
+        data: dict[str, object] = {name: getattr(self, name) for name in sorted(self.__dataclass_fields__)}
+        return data | {name: round(getattr(self, name), 6) for name in ("f1", "precision", "recall")}
 
 
 def _miss_reasons(
-    missed: np.ndarray, kept: KeptGold, ledger: Ledger, in_pairs: np.ndarray, ranks: GoldRanks | None
+    missed: NDArray[np.int64], kept: KeptGold, ledger: Ledger, in_pairs: NDArray[np.bool_], ranks: GoldRanks | None
 ) -> pa.Array:
     """Why each of the gold pairs `missed` (m,) is missed."""
     ids = [ids.take(pa.array(missed)) for ids in (kept.source, kept.target)]
@@ -196,12 +129,17 @@ def _miss_reasons(
 
 
 def _missed(
-    gold: Gold, kept: KeptGold, ledger: Ledger, in_pairs: np.ndarray, found: np.ndarray, ranks: GoldRanks | None
-) -> dict[str, dict[str, Any]]:
+    gold: Gold,
+    kept: KeptGold,
+    ledger: Ledger,
+    in_pairs: NDArray[np.bool_],
+    found: NDArray[np.bool_],
+    ranks: GoldRanks | None,
+) -> dict[str, Missed]:
     missed = np.flatnonzero(~found)
     reasons = _miss_reasons(missed, kept, ledger, in_pairs, ranks).dictionary_encode()
     codes = reasons.indices.to_numpy(zero_copy_only=False)
-    report = {}
+    report: dict[str, Missed] = {}
     for code, reason in enumerate(reasons.dictionary.to_pylist()):
         entries = kept.first[missed[codes == code]]
         examples = [[gold.source[i], gold.target[i]] for i in entries[:EXAMPLES].tolist()]
@@ -209,7 +147,7 @@ def _missed(
     return dict(sorted(report.items()))
 
 
-def _domains(gold: Gold, kept: KeptGold, found: np.ndarray) -> dict[str, dict[str, Any]] | None:
+def _domains(gold: Gold, kept: KeptGold, found: NDArray[np.bool_]) -> dict[str, DomainRecall] | None:
     """Recall of each domain; a pair that stands in several counts in each of them."""
     if gold.domain is None:
         return None
@@ -217,14 +155,16 @@ def _domains(gold: Gold, kept: KeptGold, found: np.ndarray) -> dict[str, dict[st
     distinct = np.unique(kept.number * len(names) + names.codes)
     totals = np.bincount(distinct % len(names), minlength=len(names)).tolist()
     hits = np.bincount(distinct % len(names), weights=found[distinct // len(names)], minlength=len(names)).tolist()
-    report = {
+    report: dict[str, DomainRecall] = {
         name: {"correct": int(hit), "gold": total, "recall": round(int(hit) / total, 6)}
         for name, total, hit in zip(names.ids.to_pylist(), totals, hits, strict=True)
     }
     return dict(sorted(report.items()))
 
 
-def _seen(gold: Gold, kept: KeptGold, ledger: Ledger, scored: ScoredPairs, ranks: GoldRanks | None) -> dict[str, Any]:
+def _seen(
+    gold: Gold, kept: KeptGold, ledger: Ledger, scored: ScoredPairs, ranks: GoldRanks | None
+) -> dict[str, NDArray[np.bool_]]:
     """For each distinct gold id of a side, (n,) bool: does it occur in pairs, candidates or the
     drop ledger?"""
     seen = {}
@@ -298,18 +238,20 @@ def evaluate_pairs(
     outside them raise InputError; without them the ids met in the tables are compared instead.
     Raises ValueError for a threshold that is not finite.
 
-    >>> table = pa.table({"score": [1.2, 0.9], "source_id": ["s1", "s2"], "target_id": ["t1",
-    "t9"]})
-    >>> evaluate_pairs(table, Gold.from_pairs([("s1", "t1"), ("s2", "t2")]),
-    threshold="tune").threshold
-    1.05
+    >>> import pyarrow as pa
+    >>> from mining.evaluation import Gold, evaluate_pairs
+    >>> columns = {"score": [1.2, 0.9], "source_id": ["s1", "s2"], "target_id": ["t1", "t9"]}
+    >>> gold = Gold.from_pairs([("s1", "t1"), ("s2", "t2")])
+    >>> result = evaluate_pairs(pa.table(columns), gold, threshold="tune")
+    >>> result.threshold, result.precision, result.recall
+    (1.05, 1.0, 0.5)
     """
     if threshold != "tune":
         check_threshold(threshold)
     check_known(gold, known_source, known_target)
     ledger = read_ledger(dropped, gold.source_index, gold.target_index)
     kept = keep_gold(gold, ledger)
-    scored = score_pairs(pairs, kept)
+    scored = join_pairs(pairs, kept.index)
     ranks = gold_ranks(candidates, kept.index) if candidates is not None else None
     covered_by_corpus = known_source is not None and known_target is not None
     warnings = [] if covered_by_corpus else _coverage(gold, kept, ledger, scored, ranks, dropped)
@@ -333,7 +275,7 @@ def _result(
     in_pairs[scored.gold[is_gold]] = True
     found[scored.gold[is_gold & extracted]] = True
     missed = _missed(gold, kept, ledger, in_pairs, found, ranks)
-    counts = {
+    counts: Counts = {
         "correct": int(found.sum()),
         "extracted": int(extracted.sum()),
         "gold": len(gold),

@@ -12,17 +12,20 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from mining.corpus.cells import find_cells, strings
 from mining.corpus.compression import Digest
 from mining.corpus.lines import FaultyLine, Line, read_blocks, split_cells, split_lines
 from mining.errors import InputError, UsageError
-from mining.evaluation.ids import IdIndex
+from mining.evaluation.tables import IdIndex, Ledger, PairIndex
 from mining.text_arrays import text_array
 
 #: Ids of a corpus: a collection or array of strings, or a function that says for a list of ids
 #: which it knows.
-KnownIds: TypeAlias = Collection[str] | np.ndarray | pa.Array | pa.ChunkedArray | Callable[[list[str]], Sequence[bool]]
+KnownIds: TypeAlias = (
+    Collection[str] | NDArray[np.object_] | pa.Array | pa.ChunkedArray | Callable[[list[str]], Sequence[bool]]
+)
 
 MAX_LINE_CHARS = 100_000
 
@@ -97,7 +100,7 @@ class _Columns(NamedTuple):
     """Gold rows by column: line numbers (n,) int64, and ids and domains in Arrow (a domain may be
     null)."""
 
-    lines: np.ndarray
+    lines: NDArray[np.int64]
     source: pa.Array
     target: pa.Array
     domain: pa.Array
@@ -193,7 +196,50 @@ def read_gold(path: str | Path, digest: Digest | None = None) -> Gold:
     return gold
 
 
-def known_mask(ids: list[str], known: KnownIds) -> np.ndarray:
+@dataclass(frozen=True)
+class KeptGold:
+    """Distinct gold pairs after every duplicate id gave way to the id that was kept.
+
+    `source` and `target` (g,) are the kept ids and `index` finds these pairs; `first` (g,) int64
+    are the entries of the gold standard that led there first, and `number` tells for each entry of
+    the gold standard which of the g pairs it is.
+    """
+
+    source: pa.Array
+    target: pa.Array
+    index: PairIndex
+    first: NDArray[np.int64]
+    number: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def keep_gold(gold: Gold, ledger: Ledger) -> KeptGold:
+    """Map the gold ids through the ledger's kept ids and merge the pairs that become equal."""
+    sources, source = _kept(gold.source_index, ledger, "source")
+    targets, target = _kept(gold.target_index, ledger, "target")
+    keys = source * max(len(targets), 1) + target
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    first = first[order].astype(np.int64)
+    pairs = np.stack([source[first], target[first]])
+    ids = sources.ids.take(pa.array(pairs[0])), targets.ids.take(pa.array(pairs[1]))
+    return KeptGold(*ids, PairIndex(sources, targets, pairs), first, rank[group])
+
+
+def _kept(index: IdIndex, ledger: Ledger, side: str) -> tuple[IdIndex, NDArray[np.int64]]:
+    """The index of the kept ids, and the position (n,) int64 of the one that stands for each gold
+    id."""
+    if not ledger.kept[side]:
+        return index, index.codes
+    kept = IdIndex(ledger.resolve(side, index.ids))
+    return kept, kept.codes[index.codes]
+
+
+def known_mask(ids: list[str], known: KnownIds) -> NDArray[np.bool_]:
     """Which of `ids` are in `known`: (n,) bool."""
     if callable(known):
         return np.asarray(known(ids), dtype=bool).reshape(len(ids))

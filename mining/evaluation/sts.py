@@ -163,10 +163,10 @@ def sts_correlations(encoder: Encoder, datasets: Sequence[StsSet], *, threads: i
         scores.append(StsScore(dataset.name, len(values), _percent(r), _percent(rho), int((~usable).sum())))
         computed.append(values)
     groups = list(dict.fromkeys(dataset.group for dataset in datasets))
-    members = {group: [i for i, dataset in enumerate(datasets) if dataset.group == group] for group in groups}
+    grouped = {group: [i for i, dataset in enumerate(datasets) if dataset.group == group] for group in groups}
     return StsResult(
         sets=scores,
-        groups=[_group(name, places, datasets, scores, computed) for name, places in members.items()],
+        groups=[_group(name, members, datasets, scores, computed) for name, members in grouped.items()],
         all=_group("all", list(range(len(datasets))), datasets, scores, computed),
     )
 
@@ -177,21 +177,21 @@ def _percent(value: float | None) -> float | None:
 
 def _group(
     name: str,
-    places: list[int],
+    members: list[int],
     datasets: Sequence[StsSet],
     scores: Sequence[StsScore],
     computed: Sequence[NDArray[np.float64]],
 ) -> StsGroup:
     # Pearson and Spearman are undefined for the same sets: those with a constant side.
-    defined = [scores[i] for i in places if scores[i].pearson is not None]
+    defined = [scores[i] for i in members if scores[i].pearson is not None]
     weights = [score.pairs for score in defined]
     r = [score.pearson for score in defined if score.pearson is not None]
     rho = [score.spearman for score in defined if score.spearman is not None]
-    values = np.concatenate([np.empty(0), *(computed[i] for i in places)])
-    gold = np.concatenate([np.empty(0), *(datasets[i].gold for i in places)])
+    values = np.concatenate([np.empty(0), *(computed[i] for i in members)])
+    gold = np.concatenate([np.empty(0), *(datasets[i].gold for i in members)])
     return StsGroup(
         name=name,
-        sets=len(places),
+        sets=len(members),
         defined=len(defined),
         pairs=len(values),
         pearson=_mean(r, [1] * len(r)),

@@ -11,10 +11,9 @@ from mining.config.train import DevelopmentSettings
 from mining.corpus import CorpusSpec, file_hash, list_inputs
 from mining.encoder.protocol import Encoder
 from mining.errors import UsageError
-from mining.evaluation.mining_f1 import read_mining_task, task_f1
+from mining.evaluation.mining import evaluate_mining, read_mining_task
 from mining.evaluation.sts import find_sts, read_sts, sts_correlations
-from mining.evaluation.tatoeba import tatoeba_error
-from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
+from mining.evaluation.tatoeba import find_aligned, read_aligned, tatoeba_error
 from mining.training.data.prepare import file_hashes
 
 Measure = Callable[[Encoder, Encoder, int], float]
@@ -64,8 +63,8 @@ def _mining(settings: DevelopmentSettings) -> Measure:
     task = read_mining_task(left, right, settings.gold)
 
     def measure(source: Encoder, target: Encoder, threads: int) -> float:
-        options = {"margins": ("ratio",), "folds": None, "target_encoder": target, "threads": threads}
-        return 100 * task_f1(source, task, **options)["ratio"].f1
+        results = evaluate_mining(task, source, ("ratio",), folds=None, target_encoder=target, threads=threads)
+        return 100 * results["ratio"].f1
 
     return measure
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from mining.errors import InputError, UsageError
 from mining.evaluation import Gold, evaluate_pairs
-from mining.evaluation.ids import IdIndex
-from mining.evaluation.tables import PairIndex, gold_ranks, read_ledger
+from mining.evaluation.tables import IdIndex, PairIndex, gold_ranks, read_ledger
 from mining.schemas import CANDIDATES_SCHEMA, DROPPED_SCHEMA
 
 

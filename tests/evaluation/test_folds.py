@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mining.errors import UsageError
 from mining.evaluation import Gold, cross_validate
-from mining.evaluation.bucc import keep_gold, score_pairs
-from mining.evaluation.folds import assign_folds, hash_ids, hash_pairs
-from mining.evaluation.tables import Ledger
+from mining.evaluation.gold import keep_gold
+from mining.evaluation.tables import Ledger, join_pairs
+from mining.evaluation.threshold import assign_folds, hash_ids, hash_pairs
 
 
 def table(rows: list[tuple[str, str, float]]) -> pa.Table:
@@ -43,16 +43,14 @@ def test_hash_tells_similar_ids_apart() -> None:
 
 
 def test_hash_is_the_same_in_another_process() -> None:
-    code = (
-        "import pyarrow as pa; from mining.evaluation.folds import hash_ids; print(hash_ids(pa.array(['de-1', 'é'])))"
-    )
+    code = "import pyarrow as pa; from mining.evaluation.threshold import *; print(hash_ids(pa.array(['de-1', 'é'])))"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout.strip() == str(hash_ids(pa.array(["de-1", "é"])))
 
 
 def test_folds_are_even_and_pairs_go_with_their_gold() -> None:
     kept = keep_gold(GOLD, Ledger())
-    scored = score_pairs(table(RIGHT + WRONG), kept)
+    scored = join_pairs(table(RIGHT + WRONG), kept.index)
     gold_fold, mined_fold = assign_folds(kept, scored, 5)
     assert sorted(np.bincount(gold_fold).tolist()) == [4, 4, 5, 5, 5]
     is_gold = scored.gold >= 0
@@ -63,13 +61,13 @@ def test_folds_are_even_and_pairs_go_with_their_gold() -> None:
 def test_wrong_pairs_are_dealt_out_too() -> None:
     rows = [(f"s{i}", f"u{i}", 1.0) for i in range(5000)]
     kept = keep_gold(GOLD, Ledger())
-    scored = score_pairs(table(rows), kept)
+    scored = join_pairs(table(rows), kept.index)
     _, mined_fold = assign_folds(kept, scored, 5)
     assert (scored.gold == -1).all()
     assert np.bincount(mined_fold, minlength=5).min() > 900
     # By both ids: neither all wrong pairs of a source nor all of a target fall into one fold.
     for fixed in ([("s1", f"u{i}", 1.0) for i in range(100)], [(f"s{i}", "u1", 1.0) for i in range(100)]):
-        _, mined_fold = assign_folds(kept, score_pairs(table(fixed), kept), 5)
+        _, mined_fold = assign_folds(kept, join_pairs(table(fixed), kept.index), 5)
         assert np.bincount(mined_fold, minlength=5).min() > 5
 
 
@@ -99,7 +97,7 @@ def test_threshold_comes_from_the_other_folds() -> None:
     rows = RIGHT + WRONG
     result = cross_validate(table(rows), GOLD, folds=3)
     kept = keep_gold(GOLD, Ledger())
-    scored = score_pairs(table(rows), kept)
+    scored = join_pairs(table(rows), kept.index)
     _, mined_fold = assign_folds(kept, scored, 3)
     for number, fold in enumerate(result.folds):
         assert fold.threshold is not None

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from mining.errors import InputError, UsageError
-from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
+from mining.evaluation.tatoeba import find_aligned, read_aligned
 
 
 def put(folder: Path, name: str, *lines: str) -> Path:

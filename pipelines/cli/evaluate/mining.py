@@ -22,7 +22,7 @@ from pipelines.cli.evaluate.output import limit_text, refuse_inputs, share, show
 from pipelines.cli.say import say, warn
 
 if TYPE_CHECKING:
-    from mining.evaluation.mining_f1 import MarginResult
+    from mining.evaluation.mining import MarginResult
 
 MINING_HELP = """Mine a task in memory and measure it against gold: precision, recall and F1 for each margin.
 
@@ -60,7 +60,7 @@ def mining(
 ) -> None:
     from mining.config.base import validate
     from mining.corpus import CorpusSpec
-    from mining.evaluation.mining_f1 import read_mining_task, task_f1
+    from mining.evaluation.mining import evaluate_mining, read_mining_task
 
     margins = _checked(margin, strategy)
     refuse_inputs(json_, *source, *target, gold)
@@ -71,9 +71,9 @@ def mining(
     ]
     task = read_mining_task(specs[0], specs[1], gold)
     encoder, target_encoder = load_sides(model, device, dim, dtype, (source_language, target_language))
-    results = task_f1(
-        encoder,
+    results = evaluate_mining(
         task,
+        encoder,
         margins=margins,
         strategy=strategy,
         k=k,

@@ -56,8 +56,7 @@ def tatoeba(
     threads: Threads = 0,
     json_: Json = None,
 ) -> None:
-    from mining.evaluation.tatoeba import tatoeba_error
-    from mining.evaluation.tatoeba_sets import find_aligned, read_aligned
+    from mining.evaluation.tatoeba import find_aligned, read_aligned, tatoeba_error
 
     options: dict[str, Any] = {"format": format, "source": source, "target": target, "invalid_utf8": invalid_utf8}
     options["columns"] = [name.strip() for name in columns.split(",")] if columns else None

@@ -8,7 +8,7 @@ from mining.corpus import CorpusSpec
 from mining.encoder import load_encoder
 from mining.errors import InputError, UsageError
 from mining.evaluation import Gold, evaluate_pairs
-from mining.evaluation.mining_f1 import mining_f1, read_mining_task, task_f1
+from mining.evaluation.mining import MiningTask, evaluate_mining, read_mining_task
 
 WORDS = [f"{a}{b}" for a in "bdfgklmn" for b in ("a", "e", "i", "o", "u")]
 
@@ -25,9 +25,8 @@ def made_up():
 
 
 def evaluate(encoder, source, target, gold, *more, **options):
-    ids = {"source_ids": list(source), "target_ids": list(target)}
-    texts = list(source.values()), list(target.values())
-    return mining_f1(encoder, *texts, Gold.from_pairs(gold), *more, **ids, **options)
+    texts, ids = (list(source.values()), list(target.values())), (list(source), list(target))
+    return evaluate_mining(MiningTask(*texts, Gold.from_pairs(gold), *ids), encoder, *more, **options)
 
 
 def test_same_pairs_as_mine(bag, made_up):
@@ -69,7 +68,7 @@ def test_without_ids_positions_serve_and_folds_are_optional(bag, made_up):
     source, target, gold = made_up
     places = {name: str(i) for side in (source, target) for i, name in enumerate(side)}
     numbered = Gold.from_pairs([(places[s], places[t]) for s, t, _ in gold])
-    results = mining_f1(bag, list(source.values()), list(target.values()), numbered, folds=None)
+    results = evaluate_mining(MiningTask(list(source.values()), list(target.values()), numbered), bag, folds=None)
     assert list(results) == ["ratio", "absolute"]
     assert results["ratio"].held_out is None
     assert results["ratio"].tuned.domains is None
@@ -108,7 +107,7 @@ def test_same_figures_as_a_run(bitext, tiny_model, task, tmp_path):
     assert bitext("mine", *run, "--output", tmp_path / "run", "--quiet").code == 0
     whole = json.loads((tmp_path / "run" / "metrics.json").read_text())["bucc"]
     specs = [CorpusSpec(path=str(path), columns=["id", "text"]) for path in (task.source, task.target)]
-    result = task_f1(load_encoder(tiny_model), read_mining_task(*specs, task.gold))["ratio"].to_dict()
+    result = evaluate_mining(read_mining_task(*specs, task.gold), load_encoder(tiny_model))["ratio"].to_dict()
     for name in ("f1", "precision", "recall", "threshold"):
         assert result[name] == whole[name]
     assert result["counts"]["correct"] == whole["counts"]["correct"]
