@@ -34,7 +34,7 @@ from mining.encoder.averaging import bag_sums, unit_rows
 from mining.encoder.networks import AverageNetwork
 from mining.encoder.proto import read_facts
 from mining.encoder.stored import StoredNetwork, StoredTable
-from mining.training.vocabulary import train_vocabulary
+from mining.encoder.tokenizers.pieces import PieceSettings
 
 GOALS = {"StaticEmbedding": 25.0, "model2vec": 25.0, "plain": 6.0, "bound float32": 0.5}
 Encode = Callable[[list[str]], Any]
@@ -239,7 +239,7 @@ def main() -> None:
     model = (
         a.pieces.read_bytes()
         if a.pieces
-        else train_vocabulary(texts[-100_000:], a.vocabulary, character_coverage=0.9995, lowercase=True)
+        else PieceSettings(vocabulary=a.vocabulary, character_coverage=0.9995).train(texts[-100_000:])
     )
     tokenizer = PieceTokenizer(model)
     table = torch.from_numpy(np.random.default_rng(0).normal(size=(tokenizer.size, a.dim)).astype(np.float32))

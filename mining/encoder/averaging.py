@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 from mining.encoder.word_cache.sums import unit_rows_of
 
 

@@ -16,8 +16,8 @@ from mining.compiled import in_ranges
 from mining.devices import resolve_threads
 from mining.encoder.averaging import bag_sums
 from mining.encoder.networks import AverageNetwork
-from mining.encoder.pieces import Tokens
 from mining.encoder.stored import StoredNetwork, StoredTable
+from mining.encoder.tokens import Tokens
 from mining.encoder.word_cache import WordPieces
 from mining.encoder.word_cache.sums import unit_sums
 from mining.encoder.word_cache.texts import BLOCK_TEXTS, Texts, blocks

@@ -12,8 +12,9 @@ import torch
 from mining.devices import torch_threads
 from mining.encoder.averaging import unit_rows
 from mining.encoder.by_words import encode_by_words, piece_table
-from mining.encoder.pieces import PieceTokenizer, Tokens, check_texts
 from mining.encoder.tokenizers import Tokenizer
+from mining.encoder.tokenizers.pieces import PieceTokenizer
+from mining.encoder.tokens import Tokens, check_texts
 from mining.encoder.word_cache import WORD_MEMORY, WordPieces, WordStatistics, word_pieces
 from mining.encoder.word_cache.texts import Texts, check_arrow, is_arrow, strings
 

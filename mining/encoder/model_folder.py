@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import save
 
 from mining.encoder.networks import AverageNetwork, Network, build_network
-from mining.encoder.pieces import PIECES_FILE
 from mining.encoder.stored import SCALES, TABLE_TYPES, StoredTable, check_type
 from mining.encoder.tokenizers import Tokenizer, load_tokenizer
+from mining.encoder.tokenizers.pieces import PIECES_FILE
 from mining.errors import UsageError
 from mining.io.atomic import replace_file
 from mining.io.files import MOST_JSON, listed, parse_json, quoted, read_buffer, read_bytes, short

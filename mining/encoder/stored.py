@@ -11,7 +11,7 @@ import torch
 
 from mining.config.encode import TableType
 from mining.encoder.networks import build_network
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 from mining.errors import UsageError
 
 TABLE_TYPES: tuple[str, ...] = get_args(TableType)

@@ -10,7 +10,7 @@ import torch
 
 from mining.config.train import TrainConfig
 from mining.encoder.networks import Network
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 from mining.training.adam import Adam, clip
 from mining.training.data import PreparedPairs
 from mining.training.negatives import EqualTexts, Negatives, choose_negatives, false_negatives

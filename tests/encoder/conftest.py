@@ -14,13 +14,14 @@ from mining.encoder import (
     PieceTokenizer,
     SentenceEncoder,
     Tokenizer,
-    learn_ngrams,
-    learn_words,
     load_encoder,
     save_model,
 )
 from mining.encoder.networks import Network, NetworkSettings, fresh_network
-from mining.training.vocabulary import train_vocabulary
+from mining.encoder.tokenizers.ngrams import NgramSettings
+from mining.encoder.tokenizers.pieces import PieceSettings
+from mining.encoder.tokenizers.trigrams import TrigramSettings
+from mining.encoder.tokenizers.words import WordSettings
 
 SYLLABLES = ["ba", "ke", "lo", "mi", "nu", "ra", "so", "ti"]
 ARCHITECTURES = {
@@ -45,7 +46,7 @@ def made_up_sentences(count: int, seed: int = 0) -> list[str]:
 
 @pytest.fixture(scope="session")
 def pieces_model() -> bytes:
-    return train_vocabulary(made_up_sentences(300), 90, character_coverage=1.0, lowercase=True)
+    return PieceSettings(vocabulary=90, character_coverage=1.0).train(made_up_sentences(300))
 
 
 @pytest.fixture(scope="session")
@@ -59,9 +60,9 @@ def all_units(tokenizer: PieceTokenizer) -> dict[str, Tokenizer]:
     sentences = made_up_sentences(300)
     units = [
         tokenizer,
-        learn_words(sentences, 70),
-        learn_ngrams(sentences, [3], 90),
-        learn_ngrams(sentences, [2, 3, 4]),
+        WordSettings(types=70).learn(sentences),
+        TrigramSettings(types=90).learn(sentences),
+        NgramSettings().learn(sentences),
     ]
     return {unit.kind: unit for unit in units}
 

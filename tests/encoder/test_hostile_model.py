@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, model_folder, save_model
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, folder_hash, read_config
 from mining.encoder.networks import AverageNetwork, build_network
-from mining.encoder.pieces import PIECES_FILE
-from mining.encoder.tokenizers.load import load_tokenizer
+from mining.encoder.tokenizers import load_tokenizer
+from mining.encoder.tokenizers.pieces import PIECES_FILE
 from mining.errors import UsageError
 from tests.encoder.conftest import made_up_sentences, random_network, units_of
 

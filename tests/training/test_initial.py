@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from mining.encoder.tokenizers.learn import learn_words
+from mining.encoder.tokenizers.words import WordSettings
 from mining.errors import InputError, UsageError
 from mining.training.initial import read_initial
 
-UNIT = learn_words(["red green blue", "red green", "red"], 10)
+UNIT = WordSettings(types=10).learn(["red green blue", "red green", "red"])
 
 
 def row(word: str) -> int:

@@ -12,7 +12,7 @@ import torch
 from mining.config.network import NetworkSettings
 from mining.encoder.averaging import bag_sums, row_gradient
 from mining.encoder.networks.base import Gradients, Network
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 from mining.io.files import short
 
 PROJECTION = "projection"

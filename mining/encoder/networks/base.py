@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 
 
 class Gradients(NamedTuple):

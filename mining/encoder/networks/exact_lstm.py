@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from mining.devices import torch_threads
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 
 _MANTISSA = 53
 _LANES = 16

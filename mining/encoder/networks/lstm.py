@@ -13,7 +13,7 @@ from mining.config.network import NetworkSettings
 from mining.encoder.networks.average import index_tensor, uniform
 from mining.encoder.networks.base import Gradients, Network
 from mining.encoder.networks.exact_lstm import exact_means
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 
 DIRECTIONS = ("", "_reverse")
 PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")

@@ -1,21 +1,22 @@
-"""Units of the released P-SP models: their own way from a text to rows of the table."""
+"""Tokens of the P-SP models (Wieting et al. 2022), found as the code published with them does."""
 
 from __future__ import annotations
 
 import importlib
-import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal, Protocol, cast
 
 import numpy as np
+import sentencepiece
 from pydantic import Field, ValidationError
 
 from mining.config.base import Settings
 from mining.devices import resolve_threads
 from mining.encoder.normaliser import check_model
-from mining.encoder.pieces import PIECES_FILE, Tokens, check_texts, sentencepiece_processor
-from mining.encoder.tokenizers.base import leave_out_unknown
+from mining.encoder.tokenizers import TOKENIZERS, Tokenizer
+from mining.encoder.tokenizers.pieces import PIECES_FILE, sentencepiece_processor
+from mining.encoder.tokens import Tokens, check_each, check_texts
 from mining.errors import UsageError
 
 UNKNOWN = "UUUNKKK"
@@ -27,8 +28,8 @@ BLOCK_TEXTS = 8192
 """Texts cut at a time: the piece strings of more are not held."""
 
 
-class ReleasedSettings(Settings):
-    """How the code that belongs to a released model reads a text."""
+class PspSettings(Settings):
+    """How the code that was published with a P-SP model reads a text."""
 
     lookup: Literal["pieces", "ngrams", "ids"] = "pieces"
     """pieces: piece strings in the model's own vocabulary; ngrams: character n-grams of the pieces
@@ -39,13 +40,14 @@ class ReleasedSettings(Settings):
     tokenizer: Literal["none", "treebank", "moses"] = "none"
     """what splits words before sentencepiece does"""
     drop_unknown: bool = True
-    """``zero_unk``: leave out what the vocabulary lacks; False: it is one unknown unit each"""
+    """``zero_unk``: leave out what the vocabulary lacks; False: it is one unknown token each"""
     drop_first_row: bool = False
     """the older code takes row 0 for a failed look-up"""
 
 
-class PspTokenizer:
-    """Rows of the table of a released model, as the code published with it finds them.
+@TOKENIZERS.register("psp")
+class PspTokenizer(Tokenizer):
+    """Rows of the table of a P-SP model, as the code published with it finds them.
 
     With ``lookup`` "pieces" or "ngrams": lower case, words split, sentencepiece's piece *strings*
     joined by spaces, lower case once more (normalisation may bring capitals back), cut at white
@@ -53,25 +55,24 @@ class PspTokenizer:
     would not do: characters it does not know come out as they are and have rows of their own. With
     "ids": sentencepiece ids above 0. What is not found is left out or `unknown`; a text of which
     nothing is left is one `unknown`. Unlike there, a text without any piece has no ids. Wieting et
-    al.
-    2022.
+    al. 2022.
 
-    A model with a vocabulary for each language has `second`; ``of_language`` gives the unit of one
-    of them.
+    A model with a vocabulary for each language has `second`; ``of_language`` gives the tokenizer of
+    one of them.
     """
 
     kind = "released"
 
-    def __init__(self, files: Mapping[str, bytes], settings: Mapping[str, Any]) -> None:
-        """`files` as `files` returns them, `settings` of `ReleasedSettings`.
+    def __init__(self, files: Mapping[str, bytes], settings: Mapping[str, object]) -> None:
+        """`files` as the method returns them, `settings` of `PspSettings`.
 
         Raises ValueError with the reason when they do not fit, UsageError when the word splitter is
         not installed.
         """
         try:
-            self._how = ReleasedSettings.model_validate(settings)
+            self._how = PspSettings.model_validate(settings)
         except ValidationError as error:
-            raise ValueError(f"settings of a released model: {error.errors()[0]['msg']}") from None
+            raise ValueError(f"settings of a P-SP model: {error.errors()[0]['msg']}") from None
         self._files = {name: bytes(data) for name, data in files.items()}
         self._processor = _processor(self._files.get(PIECES_FILE))
         self._split = word_splitter(self._how.tokenizer)
@@ -94,8 +95,13 @@ class PspTokenizer:
             self.second = _vocabulary(self._files, SECOND_VOCABULARY_FILE)
             self.size = max(self.size, len(self.second))
 
-    def settings(self) -> dict[str, Any]:
-        """What `PspTokenizer` needs beside the files, as plain data."""
+    @classmethod
+    def load(cls, files: Mapping[str, bytes], settings: Mapping[str, object]) -> PspTokenizer:
+        """See `Tokenizer.load`."""
+        return cls(files, settings)
+
+    def settings(self) -> dict[str, object]:
+        """The values of `PspSettings`."""
         return self._how.model_dump()
 
     def files(self) -> dict[str, bytes]:
@@ -110,7 +116,7 @@ class PspTokenizer:
         return sorted(self.rows, key=self.rows.__getitem__)
 
     def of_language(self, number: int) -> PspTokenizer:
-        """The unit of the first (0) or second (1) language of a model that keeps them apart.
+        """See `Tokenizer.of_language`.
 
         Ids start at 0 in both; the second language's rows lie `size` further in the table.
         """
@@ -130,26 +136,28 @@ class PspTokenizer:
         read as ``?``.
         """
         check_texts(texts)
-        blocks = [_packed([])]
-        for start in range(0, len(texts), BLOCK_TEXTS):
-            blocks.append(self._block(_prepared(texts, start, self._how, self._split), resolve_threads(threads)))
-        return _joined(blocks)
+        return Tokens.joined(
+            [
+                self._block(_prepared(texts, start, self._how, self._split), resolve_threads(threads))
+                for start in range(0, len(texts), BLOCK_TEXTS)
+            ]
+        )
 
     def _block(self, texts: list[str], threads: int) -> Tokens:
         if self._processor is None:
-            return _packed(list(map(self._look_up, texts)))
-        found = _packed(self._processor.encode(texts, out_type=int, num_threads=threads))
+            return Tokens.of(list(map(self._look_up, texts)))
+        found = Tokens.of(self._processor.encode(texts, out_type=int, num_threads=threads))
         rows = self._direct[found.ids]
         by_string = np.unique(np.searchsorted(found.offsets, np.flatnonzero(rows == _BY_STRING), side="right") - 1)
-        direct = leave_out_unknown(Tokens(np.maximum(rows, _LEFT_OUT), found.offsets), _LEFT_OUT)
+        direct = Tokens(np.maximum(rows, _LEFT_OUT), found.offsets).known(_LEFT_OUT)
         direct.ids[direct.ids == _LEFT_OUT] = self.unknown
         if not len(by_string):
             return direct
-        strings = self._processor.encode([texts[place] for place in by_string], out_type=str, num_threads=threads)
-        others = _packed([self._look_up(" ".join(one)) for one in strings])
-        places = np.arange(len(texts))
-        places[by_string] = len(texts) + np.arange(len(by_string))
-        return _joined([direct, others]).take(places)
+        strings = self._processor.encode([texts[row] for row in by_string], out_type=str, num_threads=threads)
+        others = Tokens.of([self._look_up(" ".join(one)) for one in strings])
+        taken = np.arange(len(texts))
+        taken[by_string] = len(texts) + np.arange(len(by_string))
+        return Tokens.joined([direct, others]).take(taken)
 
     def _direct_rows(self) -> np.ndarray:
         """By sentencepiece id, (pieces,) int32: the row; `_LEFT_OUT`; or `_BY_STRING`, where only
@@ -189,20 +197,6 @@ class PspTokenizer:
         return [row for row in ids if row] if self._how.drop_first_row else ids
 
 
-def _packed(lists: list[list[int]]) -> Tokens:
-    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-    return Tokens(np.fromiter(itertools.chain.from_iterable(lists), np.int32, int(offsets[-1])), offsets)
-
-
-def _joined(blocks: Sequence[Tokens]) -> Tokens:
-    """The texts of all blocks, one after another."""
-    ends = np.cumsum([0, *(len(block.ids) for block in blocks)])
-    offsets = [block.offsets[1:] + end for block, end in zip(blocks, ends[:-1], strict=True)]
-    ids = np.concatenate([block.ids for block in blocks])
-    return Tokens(ids, np.concatenate([np.zeros(1, np.int64), *offsets]))
-
-
 def n_grams(text: str, width: int) -> list[str]:
     """Character n-grams of `text` with one space around it."""
     padded = f" {text} "
@@ -214,27 +208,37 @@ def vocabulary_bytes(names: Sequence[str]) -> bytes:
     return json.dumps(list(names), ensure_ascii=False, indent=0).encode("utf-8", "surrogatepass") + b"\n"
 
 
+class _Treebank(Protocol):
+    def tokenize(self, text: str) -> list[str]: ...
+
+
+class _Moses(Protocol):
+    def tokenize(self, text: str, escape: bool) -> list[str]: ...
+
+
 def word_splitter(name: str) -> Callable[[str], list[str]] | None:
     """The function that splits a text into words; raises UsageError when its package is not
     installed."""
     if name == "treebank":
-        return _imported("nltk.tokenize.treebank", "nltk").TreebankWordTokenizer().tokenize
+        treebank = cast(_Treebank, _class("nltk.tokenize.treebank", "TreebankWordTokenizer", "nltk")())
+        return treebank.tokenize
     if name == "moses":
-        moses = _imported("sacremoses", "sacremoses").MosesTokenizer(lang="en")
+        moses = cast(_Moses, _class("sacremoses", "MosesTokenizer", "sacremoses")(lang="en"))
         return lambda text: moses.tokenize(text, escape=False)
     return None
 
 
-def _imported(module: str, package: str) -> Any:
+def _class(module: str, name: str, package: str) -> Callable[..., object]:
     try:
-        return importlib.import_module(module)
+        found: Callable[..., object] = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError:
         raise UsageError(
             f"this released model splits words with {package} before sentencepiece: pip install {package}"
         ) from None
+    return found
 
 
-def _processor(model: bytes | None) -> Any:
+def _processor(model: bytes | None) -> sentencepiece.SentencePieceProcessor | None:
     """The processor of the model as it is: the published code looks at every character."""
     if model is None:
         return None
@@ -263,13 +267,11 @@ def _vocabulary(files: Mapping[str, bytes], name: str) -> dict[str, int]:
 
 
 def _prepared(
-    texts: Sequence[str], start: int, settings: ReleasedSettings, split: Callable[[str], list[str]] | None
+    texts: Sequence[str], start: int, settings: PspSettings, split: Callable[[str], list[str]] | None
 ) -> list[str]:
     """The texts of a block, in lower case and split into words if so asked."""
     block = list(texts[start : start + BLOCK_TEXTS])
-    for place, text in enumerate(block, start):
-        if not isinstance(text, str):
-            raise TypeError(f"text {place} is {type(text).__name__}, not str")
+    check_each(block, start)
     # A lone surrogate cannot be written as UTF-8, which sentencepiece asks for.
     block = [text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8") for text in block]
     # Moses looks at capitals, so there the splitting comes first; the code of the older models

@@ -6,14 +6,23 @@ import functools
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from mining.encoder.pieces import Tokens
-from mining.encoder.tokenizers.base import UNKNOWN, leave_out_unknown, read_type_lines, type_lines
-from mining.encoder.tokenizers.normalise import normalised_blocks
+from mining.encoder.tokenizers import TOKENIZERS, Tokenizer, _types, needed_file
+from mining.encoder.tokenizers._types import (
+    UNKNOWN,
+    TypeSettings,
+    batches,
+    most_frequent,
+    normalised_blocks,
+    read_type_lines,
+    type_lines,
+)
+from mining.encoder.tokens import Tokens
+from mining.errors import InputError
 from mining.io.files import quoted
 
 WORDS_FILE = "words.txt"
@@ -25,7 +34,31 @@ _SINGLE = (
 _END = -1
 
 
-class WordTokenizer:
+class WordSettings(TypeSettings):
+    """How a vocabulary of words is learnt."""
+
+    def learn(self, sentences: Iterable[str]) -> WordTokenizer:
+        """The `types` most frequent words; of equally frequent ones those that come first in the
+        order of code points.
+
+        Raises InputError when there is no word at all.
+        """
+        cut = word_cutter()
+        counts: Counter[str] = Counter()
+        floor = 0
+        for batch in batches(sentences):
+            for block in normalised_blocks(batch):
+                counts.update(itertools.chain.from_iterable(map(cut, block)))
+            while len(counts) > _types.COUNTED_TYPES:
+                floor += 1
+                counts = Counter({word: count for word, count in counts.items() if count > floor})
+        if not counts:
+            raise InputError("no words can be learnt: there is no text; give sentences")
+        return WordTokenizer(most_frequent(counts.items(), self.types))
+
+
+@TOKENIZERS.register("words")
+class WordTokenizer(Tokenizer):
     """Words of a text in normal form (NFKC, case folded).
 
     A word is a run of letters, digits and combining marks; each other character that is no white
@@ -35,6 +68,8 @@ class WordTokenizer:
 
     kind = "words"
     unknown = UNKNOWN
+    learning = WordSettings
+    cut_in_training = True
 
     def __init__(self, types: Sequence[str]) -> None:
         """`types`: distinct words; their ids are 1, 2, ... Raises ValueError for one that is no
@@ -48,6 +83,11 @@ class WordTokenizer:
         self._ids = dict(zip(self.types, itertools.count(1), strict=False))
         self._ids["\n"] = _END
 
+    @classmethod
+    def load(cls, files: Mapping[str, bytes], settings: Mapping[str, object]) -> WordTokenizer:
+        """See `Tokenizer.load`."""
+        return cls(read_type_lines(needed_file(files, WORDS_FILE), WORDS_FILE))
+
     def __call__(self, texts: Sequence[str], threads: int = 0) -> Tokens:
         """Ids of `texts`, on one thread; see `Tokenizer`."""
         cut, known = word_cutter(), self._ids.get
@@ -59,20 +99,11 @@ class WordTokenizer:
             ids.append(flat[~ends])
             lengths.append(np.diff(np.flatnonzero(ends), prepend=-1) - 1)
         offsets = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
-        return leave_out_unknown(Tokens(np.concatenate(ids), offsets))
+        return Tokens(np.concatenate(ids), offsets).known(UNKNOWN)
 
     def files(self) -> dict[str, bytes]:
         """``words.txt``: one word a line."""
         return {WORDS_FILE: type_lines(self.types)}
-
-    def settings(self) -> dict[str, Any]:
-        """Nothing: the words say all."""
-        return {}
-
-    @classmethod
-    def load(cls, data: bytes) -> WordTokenizer:
-        """The unit of a file that `files` made; raises ValueError when it is not one."""
-        return cls(read_type_lines(data, WORDS_FILE))
 
 
 @functools.cache
@@ -84,11 +115,11 @@ def word_cutter() -> Callable[[str], list[str]]:
 
 def _marks() -> str:
     """The combining marks as ranges of a character class."""
-    places = [
-        place for place in (*range(0x20000), *range(0xE0100, 0xE01F0)) if unicodedata.category(chr(place))[0] == "M"
+    points = [
+        point for point in (*range(0x20000), *range(0xE0100, 0xE01F0)) if unicodedata.category(chr(point))[0] == "M"
     ]
     ranges = []
-    for _, run in itertools.groupby(enumerate(places), lambda pair: pair[1] - pair[0]):
-        members = [place for _, place in run]
+    for _, run in itertools.groupby(enumerate(points), lambda pair: pair[1] - pair[0]):
+        members = [point for _, point in run]
         ranges.append(f"{chr(members[0])}-{chr(members[-1])}")
     return "".join(ranges)

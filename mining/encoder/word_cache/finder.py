@@ -9,7 +9,8 @@ import numpy as np
 
 from mining.compiled import in_ranges
 from mining.devices import resolve_threads
-from mining.encoder.pieces import PieceTokenizer, Tokens
+from mining.encoder.tokenizers.pieces import PieceTokenizer
+from mining.encoder.tokens import Tokens
 from mining.encoder.word_cache import table_kernels as kernels
 from mining.encoder.word_cache.rules import WordRules, word_rules
 from mining.encoder.word_cache.segment import segmenter

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mining.compiled import in_ranges
-from mining.encoder.pieces import PieceTokenizer, Tokens
 from mining.encoder.proto import NORMAL, UNIGRAM, ModelFacts
+from mining.encoder.tokenizers.pieces import PieceTokenizer
+from mining.encoder.tokens import Tokens
 from mining.encoder.word_cache import segment_kernels as kernels
 from mining.encoder.word_cache.rules import WordRules, word_rules
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from mining.corpus.lines import FaultyLine, numbered_lines
-from mining.encoder.pieces import Tokens
 from mining.encoder.tokenizers.psp import UNKNOWN
+from mining.encoder.tokens import Tokens
 from mining.errors import InputError, RunError, UsageError
 from mining.io.atomic import replacing
 from mining.io.files import listed, quoted, short

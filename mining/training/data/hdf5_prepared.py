@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sentencepiece
 
-from mining.encoder.pieces import PIECES_FILE, WORD_BOUNDARY, Tokens
-from mining.encoder.tokenizers.base import read_type_lines
+from mining.encoder.tokenizers._types import read_type_lines
+from mining.encoder.tokenizers.pieces import PIECES_FILE
 from mining.encoder.tokenizers.psp import UNKNOWN, VOCABULARY_FILE, PspTokenizer, vocabulary_bytes
+from mining.encoder.tokens import WORD_BOUNDARY, Tokens
 from mining.errors import InputError, UsageError
 from mining.io.arrays import GrowingArray, array_facts, write_array
 from mining.io.atomic import replace_file

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mining.config.data import DataConfig
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 from mining.io.arrays import GrowingArray, write_array
 from mining.schemas import Reason
 from mining.training.data.prepared import DOMAIN, GROUPS, IDS, OFFSETS, SIDES, array_name

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 from mining.training.data.prepared import PreparedPairs
 
 _BLOCK_PAIRS = 1 << 16

@@ -16,6 +16,7 @@ import numpy as np
 
 from mining.config.data import DataConfig
 from mining.corpus import InputFile, file_hash, list_inputs
+from mining.encoder.tokenizers import learn_tokenizer
 from mining.errors import InputError, UsageError
 from mining.io.arrays import array_facts
 from mining.io.atomic import replace_file
@@ -28,7 +29,6 @@ from mining.training.data.selection import sample, select
 from mining.training.data.vocabularies import (
     PREPARED_FILE,
     foreign_tokenizers,
-    learn_tokenizer,
     read_unit,
     save_unit,
     units_digest,
@@ -239,7 +239,7 @@ def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, re
         else:
             chosen = sample(spool, keep, max(1, config.vocabulary_sentences // 2), config.seed)
             sentences = [text for block in spool.blocks(chosen) for side in block for text in side]
-            units = [learn_tokenizer(kind, sentences, config) for kind in config.tokens]
+            units = [learn_tokenizer(kind, sentences, dict(config)) for kind in config.tokens]
         described = [save_unit(unit, partial) for unit in units]
         replace_file(partial / _UNITS_FILE, json.dumps(described).encode())
     described = json.loads((partial / _UNITS_FILE).read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mining.encoder.pieces import Tokens
+from mining.encoder.tokens import Tokens
 from mining.errors import UsageError
 from mining.io.arrays import check_contents, open_array
 from mining.io.files import MOST_JSON, parse_json, quoted, read_bytes

@@ -5,37 +5,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mining.config.data import DataConfig, TokenKind
+from mining.config.data import TokenKind
 from mining.encoder.model_folder import CONFIG_FILE
-from mining.encoder.pieces import PIECES_FILE
 from mining.errors import UsageError
 from mining.io.atomic import replace_file
-from mining.training.vocabulary import train_vocabulary
 
 if TYPE_CHECKING:
     from mining.encoder.tokenizers import Tokenizer
 
 PREPARED_FILE = "prepared.json"
-_NGRAM_SIZES = {"trigrams": (3,), "ngrams": (2, 3, 4)}
-
-
-def learn_tokenizer(kind: TokenKind, sentences: Sequence[str], config: DataConfig) -> Tokenizer:
-    """Learn the vocabulary of one kind of units; raises InputError when the sentences give none."""
-    from mining.encoder.tokenizers import load_tokenizer
-    from mining.encoder.tokenizers.learn import learn_ngrams, learn_words
-
-    if kind == "words":
-        return learn_words(sentences, config.types)
-    if kind in _NGRAM_SIZES:
-        return learn_ngrams(sentences, _NGRAM_SIZES[kind], config.types)
-    model = train_vocabulary(
-        list(sentences), config.vocabulary, character_coverage=config.character_coverage, lowercase=config.lowercase
-    )
-    return load_tokenizer("pieces", {PIECES_FILE: model}, {})
 
 
 def save_unit(unit: Tokenizer, folder: Path) -> dict[str, Any]:

@@ -223,7 +223,7 @@ def test_hub_folders(hub_folder: Callable[..., Path]) -> None:
         ({"vocabulary.json": vocabulary_bytes(["a"])}, {}, "no entry UUUNKKK"),
         ({"vocabulary.json": vocabulary_bytes(["UUUNKKK"])}, {"lookup": "ngrams"}, "without a width"),
         ({}, {"lookup": "ids"}, "ids without sentencepiece.model"),
-        ({}, {"lookup": "letters"}, "settings of a released model"),
+        ({}, {"lookup": "letters"}, "settings of a P-SP model"),
     ],
 )
 def test_units(files: dict[str, bytes], settings: dict[str, Any], message: str) -> None:

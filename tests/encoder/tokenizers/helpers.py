@@ -1,4 +1,4 @@
-"""What the tests of units share."""
+"""What the tests of tokenizers share."""
 
 from __future__ import annotations
 

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.encoder.tokenizers import learn, learn_ngrams, learn_words
-from mining.encoder.tokenizers.normalise import normalised
-from mining.encoder.tokenizers.words import word_cutter
+from mining.encoder.tokenizers import LearningSettings, _types
+from mining.encoder.tokenizers._types import normalised
+from mining.encoder.tokenizers.ngrams import NgramSettings
+from mining.encoder.tokenizers.trigrams import TrigramSettings
+from mining.encoder.tokenizers.words import WordSettings, word_cutter
 from mining.errors import InputError
 from tests.encoder.tokenizers.test_ngrams import slow_ngrams
 
@@ -23,35 +25,37 @@ def most_frequent(names: list[str], size: int) -> list[str]:
 def test_words_are_the_most_frequent(sentences: list[str], size: int) -> None:
     words = [word for text in sentences for word in word_cutter()(normalised(text.replace("\n", " ")))]
     if words:
-        assert learn_words(iter(sentences), size).types == most_frequent(words, size)
+        assert WordSettings(types=size).learn(iter(sentences)).types == most_frequent(words, size)
 
 
-@given(SENTENCES, st.integers(1, 9), st.sampled_from([[3], [2, 3, 4]]))
-def test_ngrams_are_the_most_frequent(sentences: list[str], size: int, sizes: list[int]) -> None:
+@given(SENTENCES, st.integers(1, 9), st.sampled_from([TrigramSettings, NgramSettings]))
+def test_ngrams_are_the_most_frequent(sentences: list[str], size: int, settings: type[NgramSettings]) -> None:
+    sizes = [3] if settings is TrigramSettings else [2, 3, 4]
     grams = [gram for text in sentences for gram in slow_ngrams(text, sizes)]
     if grams:
-        unit = learn_ngrams(iter(sentences), sizes, size)
-        assert unit.types == most_frequent(grams, size)
-        assert unit.sizes == tuple(sizes)
+        learnt = settings(types=size).learn(iter(sentences))
+        assert learnt.types == most_frequent(grams, size)
+        assert learnt.sizes == tuple(sizes)
 
 
-@pytest.mark.parametrize("learner", [learn_words, lambda texts, size: learn_ngrams(texts, [3], size)])
-def test_the_rarest_are_forgotten_when_there_are_too_many(learner: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learn, "COUNTED_TYPES", 300)
-    monkeypatch.setattr(learn, "_BATCH", 50)
+@pytest.mark.parametrize("settings", [WordSettings, TrigramSettings])
+def test_the_rarest_are_forgotten_when_there_are_too_many(
+    settings: type[WordSettings | TrigramSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_types, "COUNTED_TYPES", 300)
+    monkeypatch.setattr(_types, "BATCH", 50)
     rare = [chr(0x4E00 + number) for number in range(2000)]
     often = ["aaa bbb ccc"] * 40
-    sentences = [text for place in range(40) for text in (*rare[place * 50 : (place + 1) * 50], often[place])]
-    found = learner(sentences, 3).types  # type: ignore[operator]
+    sentences = [text for step in range(40) for text in (*rare[step * 50 : (step + 1) * 50], often[step])]
+    found = settings(types=3).learn(sentences).types
     assert len(found) == 3
     assert not any(character in rare for name in found for character in name)
-    assert found == learner(sentences, 3).types  # type: ignore[operator]
-    assert len(learner(sentences, 5000).types) < 1000  # type: ignore[operator]
+    assert found == settings(types=3).learn(sentences).types
+    assert len(settings(types=5000).learn(sentences).types) < 1000
 
 
 @pytest.mark.parametrize("sentences", [[], ["", " \n"]])
-def test_nothing_to_learn_from_is_an_error(sentences: list[str]) -> None:
-    with pytest.raises(InputError, match="no words can be learnt"):
-        learn_words(sentences)
-    with pytest.raises(InputError, match="no character n-grams can be learnt"):
-        learn_ngrams(sentences, [3])
+@pytest.mark.parametrize(("settings", "kind"), [(WordSettings(), "words"), (TrigramSettings(), "character n-grams")])
+def test_nothing_to_learn_from_is_an_error(settings: LearningSettings, kind: str, sentences: list[str]) -> None:
+    with pytest.raises(InputError, match=f"no {kind} can be learnt"):
+        settings.learn(sentences)

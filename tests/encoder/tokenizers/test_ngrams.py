@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.encoder.tokenizers import NgramTokenizer, load_tokenizer
-from mining.encoder.tokenizers.code_table import CodeTable
-from mining.encoder.tokenizers.normalise import normalised
+from mining.encoder.tokenizers import load_tokenizer
+from mining.encoder.tokenizers._types import normalised
+from mining.encoder.tokenizers.ngrams import CodeTable, NgramTokenizer
+from mining.encoder.tokenizers.trigrams import TrigramTokenizer
 from tests.encoder.tokenizers.helpers import unpacked
 
 TEXT = st.text(alphabet="abcd漢 \n\u2028\u2581\U0001f600\ud800", max_size=15)
@@ -25,32 +26,32 @@ def slow_ngrams(text: str, sizes: list[int]) -> list[str]:
 @given(st.lists(TEXT, max_size=8), st.lists(TEXT, max_size=4), st.sampled_from([[3], [2, 3, 4], [1], [2, 4]]))
 def test_ids_equal_the_slow_ones(texts: list[str], others: list[str], sizes: list[int]) -> None:
     types = sorted({gram for text in [*texts[::2], *others] for gram in slow_ngrams(text, sizes)})
-    unit = NgramTokenizer(types, sizes)
-    ids = {name: place + 1 for place, name in enumerate(types)}
+    tokenizer = NgramTokenizer(types, sizes)
+    ids = {name: rank + 1 for rank, name in enumerate(types)}
     expected = []
     for text in texts:
         grams = slow_ngrams(text, sizes)
         known = [ids[gram] for gram in grams if gram in ids]
         # A text may be too short for its only n-gram size, but never for one of all three.
         expected.append(known or [0][: len(slow_ngrams(text, [1]))])
-    assert unpacked(unit(texts)) == expected
+    assert unpacked(tokenizer(texts)) == expected
 
 
 def test_many_texts_go_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    unit = NgramTokenizer(["ab", " a", "b "], [2, 3, 4])
+    tokenizer = NgramTokenizer(["ab", " a", "b "], [2, 3, 4])
     texts = ["ab" * (number % 3) for number in range(50)]
-    whole = unpacked(unit(texts))
-    monkeypatch.setattr("mining.encoder.tokenizers.normalise.BLOCK_CHARS", 5)
-    assert unpacked(unit(texts)) == whole
+    whole = unpacked(tokenizer(texts))
+    monkeypatch.setattr("mining.encoder.tokenizers._types.BLOCK_CHARS", 5)
+    assert unpacked(tokenizer(texts)) == whole
 
 
 @pytest.mark.parametrize(("kind", "types"), [("trigrams", [" a ", "a b", "漢字x"]), ("ngrams", [" a", "abc", "a b "])])
-def test_file_gives_the_unit_back(kind: str, types: list[str]) -> None:
-    unit = NgramTokenizer(types, [3] if kind == "trigrams" else [2, 3, 4])
-    assert unit.kind == kind
-    again = load_tokenizer(kind, unit.files(), unit.settings())
+def test_file_gives_the_tokenizer_back(kind: str, types: list[str]) -> None:
+    tokenizer = TrigramTokenizer(types) if kind == "trigrams" else NgramTokenizer(types)
+    assert tokenizer.kind == kind
+    again = load_tokenizer(kind, tokenizer.files(), tokenizer.settings())
     assert isinstance(again, NgramTokenizer)
-    assert (again.types, again.sizes) == (unit.types, unit.sizes)
+    assert (again.types, again.sizes) == (tokenizer.types, tokenizer.sizes)
 
 
 @pytest.mark.parametrize(

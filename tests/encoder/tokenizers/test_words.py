@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.encoder.tokenizers import WordTokenizer, load_tokenizer
-from mining.encoder.tokenizers.normalise import normalised
-from mining.encoder.tokenizers.words import word_cutter
+from mining.encoder.tokenizers import load_tokenizer
+from mining.encoder.tokenizers._types import normalised
+from mining.encoder.tokenizers.words import WordTokenizer, word_cutter
 from tests.encoder.tokenizers.helpers import unpacked
 
 
@@ -35,29 +35,29 @@ def test_words_of_a_text(text: str, words: list[str]) -> None:
 @given(st.lists(st.text(alphabet="ab,漢\u0301 \n\u2028_\ud800", max_size=20), max_size=8))
 def test_ids_equal_those_of_one_text_at_a_time(texts: list[str]) -> None:
     types = ["a", "b", ",", "漢", "?", "ab"]
-    unit = WordTokenizer(types)
-    ids = {name: place + 1 for place, name in enumerate(types)}
+    tokenizer = WordTokenizer(types)
+    ids = {name: rank + 1 for rank, name in enumerate(types)}
     expected = []
     for text in texts:
         words = word_cutter()(normalised(text.replace("\n", " ")))
         known = [ids[word] for word in words if word in ids]
         expected.append(known or [0][: len(words)])
-    assert unpacked(unit(texts)) == expected
+    assert unpacked(tokenizer(texts)) == expected
 
 
 def test_many_texts_go_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    unit = WordTokenizer(["a", "b"])
+    tokenizer = WordTokenizer(["a", "b"])
     texts = ["a b" * (number % 3) for number in range(50)]
-    whole = unpacked(unit(texts))
-    monkeypatch.setattr("mining.encoder.tokenizers.normalise.BLOCK_CHARS", 5)
-    assert unpacked(unit(texts)) == whole
+    whole = unpacked(tokenizer(texts))
+    monkeypatch.setattr("mining.encoder.tokenizers._types.BLOCK_CHARS", 5)
+    assert unpacked(tokenizer(texts)) == whole
 
 
-def test_file_gives_the_unit_back() -> None:
-    unit = WordTokenizer(["b", "漢", "\u00a7", "\x00"])
-    again = load_tokenizer("words", unit.files(), unit.settings())
+def test_file_gives_the_tokenizer_back() -> None:
+    tokenizer = WordTokenizer(["b", "漢", "\u00a7", "\x00"])
+    again = load_tokenizer("words", tokenizer.files(), tokenizer.settings())
     assert isinstance(again, WordTokenizer)
-    assert again.types == unit.types
+    assert again.types == tokenizer.types
     assert again.size == 5
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from mining.encoder import PieceTokenizer, load_encoder, save_model
 from mining.encoder.normaliser import LONGEST_REPLACEMENT, applied_model, without_unseen_rules
-from mining.encoder.pieces import PIECES_FILE
 from mining.encoder.proto import MOST_PIECES, parts_of, read_facts
+from mining.encoder.tokenizers.pieces import PIECES_FILE
 from mining.encoder.tokenizers.psp import PspTokenizer
 from mining.encoder.word_cache import word_rules
 from mining.encoder.word_cache.charsmap import Charsmap, read_charsmap

@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 
 from mining.encoder import PieceTokenizer, SentenceEncoder, Tokenizer
-from mining.encoder.tokenizers.normalise import normalised
+from mining.encoder.tokenizers._types import normalised
 from mining.unseen import UNSEEN, UNSEEN_BYTES, without_unseen
 from tests.encoder.conftest import made_up_sentences, random_network, units_of
 from tests.encoder.word_cache.conftest import SENTENCES

@@ -1,35 +1,47 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mining.encoder.pieces import PieceTokenizer, Tokens
+from mining.encoder.tokenizers.pieces import PieceSettings, PieceTokenizer
+from mining.errors import InputError
+from tests.encoder.tokenizers.helpers import unpacked
 
-LISTS = st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=8)
-
-
-def packed(lists: list[list[int]]) -> Tokens:
-    flat = np.array([value for one in lists for value in one], np.int32)
-    return Tokens(flat, np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int64))
+SENTENCES = [f"wort{number % 17} und silbe{number % 5} mehr{number}" for number in range(200)]
 
 
-def unpacked(pieces: Tokens) -> list[list[int]]:
-    bounds = zip(pieces.offsets[:-1], pieces.offsets[1:], strict=True)
-    return [pieces.ids[start:stop].tolist() for start, stop in bounds]
+def pieces(vocabulary: int, lowercase: bool = True) -> PieceSettings:
+    return PieceSettings(vocabulary=vocabulary, character_coverage=1.0, lowercase=lowercase)
 
 
-@given(LISTS, st.data())
-def test_take_equals_list_indexing(lists: list[list[int]], data: st.DataObject) -> None:
-    rows = data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=10))
-    taken = packed(lists).take(np.array(rows, np.int64))
-    assert unpacked(taken) == [lists[row] for row in rows]
+def test_the_same_sentences_give_the_same_bytes() -> None:
+    first, again = (pieces(60).train(SENTENCES) for _ in range(2))
+    assert first == again
 
 
-@given(LISTS, st.integers(1, 4))
-def test_truncate_equals_list_slicing(lists: list[list[int]], limit: int) -> None:
-    assert unpacked(packed(lists).truncate(limit)) == [one[:limit] for one in lists]
+def test_small_text_gives_a_small_vocabulary() -> None:
+    model = pieces(5000).train(SENTENCES[:5])
+    assert 8 < PieceTokenizer(model).size < 5000
+
+
+def test_only_the_unknown_piece_is_special() -> None:
+    tokenizer = PieceTokenizer(pieces(60).train(SENTENCES))
+    assert tokenizer.unknown == 0
+    assert 0 not in tokenizer(["wort3 und silbe1"]).ids
+
+
+def test_case_is_kept_on_request() -> None:
+    mixed = [*SENTENCES, *(text.upper() for text in SENTENCES)]
+    tokenizer = PieceTokenizer(pieces(80, lowercase=False).train(mixed))
+    assert tokenizer(["wort3"]).ids.tolist() != tokenizer(["WORT3"]).ids.tolist()
+
+
+def test_text_that_gives_no_vocabulary_is_explained() -> None:
+    with pytest.raises(InputError, match="no vocabulary of 60 pieces could be learnt from 1 sentences"):
+        pieces(60).train([" "])
+
+
+def test_lone_surrogates_do_not_stop_it() -> None:
+    pieces(60).train([*SENTENCES, "wort \ud800"])
 
 
 def test_unknown_pieces_are_left_out(tokenizer: PieceTokenizer) -> None:
