@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core import config
 
-from mining.compiled import compiled, in_ranges
+from mining.compiled import Float32Matrix, Float64Matrix, compiled, in_ranges
 
 
 def _sum(values: np.ndarray) -> float:
@@ -84,3 +84,33 @@ def test_an_error_in_any_range_is_raised() -> None:
 
     with pytest.raises(ValueError, match="the last range"):
         in_ranges(work, 10, threads=3)
+
+
+@compiled
+def first_of(rows: Float32Matrix, row: int) -> Any:
+    return rows[row, 0]
+
+
+@compiled
+def first_of_turned(rows: Any, row: int) -> Any:
+    return first_of(rows.T, row)
+
+
+@compiled
+def first_of_doubles(rows: Float64Matrix) -> Any:
+    return first_of(rows, 0)
+
+
+def test_arguments_are_what_the_annotations_say():
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert first_of(rows, 1) == 3
+    assert first_of_turned(rows, np.int32(1)) == 1
+    for wrong, message in (
+        ((rows.astype(np.float64), 1), r"rows is array\(float64, 2d, C\), and declared as array\(float32, 2d\)"),
+        ((rows[0], 1), r"rows is array\(float32, 1d, C\)"),
+        ((rows, 1.5), "row is float64, and declared as int"),
+    ):
+        with pytest.raises(TypeError, match=f"first_of: {message}"):
+            first_of(*wrong)
+    with pytest.raises(TypeError, match="first_of: rows is array"):
+        first_of_doubles(np.ones((1, 1)))
