@@ -25,7 +25,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_args, get_type_
 
 import numba
 import numpy as np
-import numpy.ma  # noqa: F401  numba imports it at the first call of a kernel, in whatever thread, and it parses
+import numpy.ma  # numba imports it at the first call of a kernel, in whatever thread, and it parses
 from numba.core import types
 from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
