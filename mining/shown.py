@@ -8,14 +8,15 @@ are, so showing twice changes nothing.
 
 from __future__ import annotations
 
-import json
+import itertools
 import re
-from typing import Any
+from collections.abc import Collection
 
 #: What terminals act upon, or cannot be given: control characters, line and paragraph separators,
 #: embeddings, overrides and isolates of the writing direction, and surrogates.
 _COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_LONGEST_NAME = 80
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
@@ -40,13 +41,34 @@ def safe(text: str) -> str:
     return _COMMANDS.sub(lambda found: _escape(found[0]), text)
 
 
-def json_text(data: Any) -> str:
-    """JSON of plain data with sorted keys, readable; a lone surrogate, as in names of files, stands
-    there as `shown` writes it."""
-    text = json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False)
+def visible_surrogates(text: str) -> str:
+    """JSON text with its lone surrogates, as in names of files, as `shown` writes them."""
     return _SURROGATES.sub(lambda found: "\\" + _escape(found[0]), text)
 
 
 def safe_lines(text: str) -> str:
     r"""The same for a text of several lines: ``\n`` stays."""
     return "\n".join(map(safe, text.split("\n")))
+
+
+def short(name: str) -> str:
+    """A name of a file's own for a message, at most some 80 characters of it."""
+    return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "..."
+
+
+def quoted(value: object) -> str:
+    """A value of a file for a message, as Python writes it, as short as a name."""
+    if isinstance(value, (str, bytes)):
+        return short(repr(value[:_LONGEST_NAME]))
+    if isinstance(value, (list, tuple, dict, set)) and len(value) > _LONGEST_NAME:
+        return f"{type(value).__name__} of {len(value):,}"
+    try:
+        return short(repr(value))
+    except (ValueError, RecursionError):  # a whole number of thousands of digits, a list in itself
+        return type(value).__name__
+
+
+def listed(names: Collection[object]) -> str:
+    """The first ten names."""
+    first = [short(str(name)) for name in itertools.islice(names, 10)]
+    return ", ".join(first) + (", ..." if len(names) > len(first) else "") if first else "none"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -20,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mining.corpus import file_hash
 from mining.errors import RunError
-from mining.io.atomic import TEMPORARY, check_place, replacing, write_json
-from mining.shown import json_text
+from mining.io.atomic import TEMPORARY, check_place, put_in_place, replacing
+from mining.io.files import file_hash
+from mining.io.json_file import json_digest, json_text, parse_json, read_json, write_json
 from pipelines.lists import FOLDER as LISTS
 from pipelines.lists import FileList, read_list
 
@@ -59,7 +58,7 @@ class Step:
         """Hex digest over everything that the result depends on; computed once."""
         facts = [VERSION, self.stage, self.name, self.params, list(self.inputs.values()), self.destination]
         facts += [self.lists, self.versions]
-        return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return json_digest(facts)
 
     @property
     def folder(self) -> Path:
@@ -148,14 +147,14 @@ def _seal(data: dict[str, Any]) -> str:
 def write_marker(step: Step, marker: Marker) -> None:
     """Write the marker of a step, with a digest of its contents."""
     # As it will be read: keys are strings then, and names of files can be shown.
-    data = json.loads(json_text(vars(marker)))
+    data = parse_json(json_text(vars(marker)))
     write_json(step.marker_path, {**data, "seal": _seal(data)})
 
 
 def read_marker(step: Step) -> Marker | None:
     """The marker of a step if it is whole and has its key, else None."""
     try:
-        data = json.loads(step.marker_path.read_text(encoding="utf-8"))
+        data = read_json(step.marker_path)
         if data.pop("seal") != _seal(data):
             return None
         marker = Marker(**data)
@@ -196,7 +195,7 @@ class Outputs:
         if now - self._told >= 0.5:
             self._told = now
             # It is for the eye only: a full disk is told where a file of the step meets it.
-            with contextlib.suppress(OSError), replacing(self.step.progress_path) as temporary:
+            with contextlib.suppress(OSError), replacing(self.step.progress_path, cache=True) as temporary:
                 Path(temporary).write_text(f"{done:.4f}", encoding="utf-8")
 
     def path(self, name: str) -> str:
@@ -215,8 +214,8 @@ class Outputs:
             temporary = str(final) + self.suffix
             relative = os.path.relpath(final, self.step.run)
             files[relative] = {"bytes": os.path.getsize(temporary), "hash": file_hash(temporary)}
-            os.replace(temporary, final)
-        # A power cut may leave the marker without its files: their hashes tell.
+            # Of the files between two stages a power cut may leave a part: their hashes tell.
+            put_in_place(temporary, final, durable=bool(self.step.destination))
         write_marker(self.step, Marker(self.step.key, files, info, cost, self.step.versions))
 
     def discard(self) -> None:
@@ -229,7 +228,7 @@ class Outputs:
 def read_failure(step: Step) -> Failure | None:
     """What a failed step left for the driver."""
     try:
-        return Failure.read(json.loads(step.error_path.read_text(encoding="utf-8")))
+        return Failure.read(read_json(step.error_path))
     except FileNotFoundError:
         return None
     except _DAMAGE as error:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mining.config.mine import MineConfig
-from mining.corpus import file_hash, list_inputs
+from mining.corpus import list_inputs
 from mining.encoder.model_folder import bundled_model, folder_hash
 from mining.errors import UsageError
+from mining.io.files import file_hash
 
 
 class Signature(NamedTuple):

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mining.errors import RunError
-from mining.io.atomic import replacing
+from mining.io.atomic import replace_file
+from mining.io.json_file import parse_json
 
 FOLDER = "work/lists"
 
@@ -57,8 +58,7 @@ def write_list(run: str | Path, files: Mapping[str, str], rows: Sequence[int] = 
     path = _path(run, digest)
     if not path.is_file() or path.read_bytes() != data:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            Path(temporary).write_bytes(data)
+        replace_file(path, data)
     return digest
 
 
@@ -72,7 +72,7 @@ def read_list(run: str, digest: str) -> FileList:
         raise RunError(f"{path}: cannot be read: {error.strerror}: run the command again") from None
     if hashlib.blake2b(data, digest_size=16).hexdigest() != digest:
         raise RunError(f"{path}: the list of files is damaged: run the command again")
-    facts = json.loads(data)
+    facts = parse_json(data)
     return FileList([str(Path(run, file)) for file, _ in facts["files"]], facts["rows"])
 
 

@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mining.errors import RunError, UsageError
-from mining.io.atomic import check_place, take_lock
+from mining.io import lock
+from mining.io.atomic import check_place
+from mining.io.json_file import read_json
 
 LOCK = ".bitext-run.lock"
 #: What a run writes for the user.
@@ -77,20 +79,20 @@ def _check_places(path: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock of a run folder; it is released however the process ends. Raises RunError when
     another run holds it. Where the file system has no locks, there is a warning instead."""
+
+    def taken() -> RunError:
+        return RunError(f"{path}: another run is working in this folder ({_holder(path)}): wait for it or stop it")
+
     handle = _open_lock(path / LOCK)
-    try:
-        if not take_lock(handle, path):
-            raise RunError(f"{path}: another run is working in this folder ({_holder(path)}): wait for it or stop it")
+    with lock.locked(path, taken, handle):
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode(), 0)
         yield
-    finally:
-        os.close(handle)
 
 
 def _holder(path: Path) -> str:
     try:
-        facts = json.loads((path / LOCK).read_text(encoding="utf-8"))
+        facts = read_json(path / LOCK)
         return f"process {facts['pid']} on {facts['host']}"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return "unknown process"

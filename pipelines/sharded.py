@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mining.devices import PARSING
 from mining.errors import InputError
+from mining.io.arrays import write_header
 from pipelines.lists import FileList
 
 
@@ -64,8 +65,7 @@ def concatenated(
 def write_blocks(file: BinaryIO, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterable[NDArray[Any]]) -> None:
     """Write an .npy file block by block, by plain writes: a full disk is an error there, and the
     end of the process under mapped memory."""
-    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)
+    write_header(file, dtype, shape)
     for block in blocks:
         file.write(np.ascontiguousarray(block, dtype=dtype).data)
 

@@ -18,7 +18,8 @@ import traceback
 from typing import Any
 
 from mining.errors import BitextError, UsageError
-from mining.io.atomic import is_full, reason, write_json
+from mining.io.atomic import is_full, reason
+from mining.io.json_file import write_json
 from pipelines.artefacts import Failure, Outputs, Step, read_marker, verified_marker
 from pipelines.versions import check_versions
 

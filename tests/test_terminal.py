@@ -15,7 +15,8 @@ import pytest
 
 from mining.console import SafeConsole
 from mining.errors import InputError
-from mining.shown import json_text, safe, safe_lines, shown
+from mining.io.json_file import json_text
+from mining.shown import safe, safe_lines, shown
 from pipelines.cli import app
 from pipelines.cli.evaluate.output import show_table
 from pipelines.cli.say import LogFormatter, say, warn

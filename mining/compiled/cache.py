@@ -17,7 +17,6 @@ import logging
 import os
 import pickle
 import stat
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from mining.compiled.key import kernel_key
+from mining.io.atomic import replacing
 
 log = logging.getLogger(__name__)
 
@@ -122,15 +122,11 @@ def write_code(path: Path, key: str, code: bytes) -> None:
     """Write a file under a temporary name and rename it. Raises OSError; then nothing is left
     behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.stem}.{uuid.uuid4().hex[:16]}.tmp")
-    try:
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o644)) as file:
-            file.write(_digest(key, code) + code)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    with (
+        replacing(path, cache=True) as temporary,
+        open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o644)) as file,
+    ):
+        file.write(_digest(key, code) + code)
 
 
 def _digest(key: str, code: bytes) -> bytes:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from mining.corpus.dedup import dedup_key, first_occurrence
-from mining.corpus.inputs import file_hash, list_inputs, new_digest
+from mining.corpus.inputs import list_inputs
 from mining.corpus.reader import read_corpus, read_rows, read_tables
 from mining.corpus.rows import Row, row_blocks
 from mining.corpus.spec import BitextSpec, CorpusSpec, InputFile, RowRules
@@ -21,10 +21,8 @@ __all__ = [
     "Row",
     "RowRules",
     "dedup_key",
-    "file_hash",
     "first_occurrence",
     "list_inputs",
-    "new_digest",
     "read_corpus",
     "read_rows",
     "read_tables",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 
 from mining.corpus.packages import is_package_path, package_catalogues, prefer_po
 from mining.corpus.spec import BitextSpec, InputFile, RowRules, layout
 from mining.errors import UsageError
 from mining.shown import safe
-
-_HASH_PIECE = 1 << 20
 
 
 def list_inputs(spec: RowRules) -> list[InputFile]:
@@ -38,27 +35,6 @@ def list_inputs(spec: RowRules) -> list[InputFile]:
     parent = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
     named = [InputFile(path=file, name=_display_name(file, parent)) for file in files]
     return sorted(named, key=lambda file: file.name)
-
-
-def new_digest() -> hashlib.blake2b:
-    """An empty digest, for a reader to fill: its ``hexdigest()`` is then the `file_hash` of what
-    was read."""
-    return hashlib.blake2b(digest_size=16)
-
-
-def file_hash(path: str | os.PathLike[str]) -> str:
-    """BLAKE2b digest (128 bits, 32 hexadecimal digits) of the bytes of the file as it lies on disk.
-
-    Raises UsageError if it cannot be read.
-    """
-    digest = new_digest()
-    try:
-        with open(path, "rb", buffering=0) as file:
-            while piece := file.read(_HASH_PIECE):
-                digest.update(piece)
-    except OSError as error:
-        raise UsageError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from None
-    return digest.hexdigest()
 
 
 def _display_name(file: str, parent: str) -> str:

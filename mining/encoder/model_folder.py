@@ -18,8 +18,10 @@ from mining.encoder.tokenizers import Tokenizer, load_tokenizer
 from mining.encoder.tokenizers.pieces import PIECES_FILE
 from mining.errors import UsageError
 from mining.io.atomic import replace_file
-from mining.io.files import MOST_JSON, listed, parse_json, quoted, read_buffer, read_bytes, short
+from mining.io.files import MOST_JSON, read_buffer, read_bytes
+from mining.io.json_file import parse_json, write_json
 from mining.io.tensors import read_tensors
+from mining.shown import listed, quoted, short
 
 __all__ = [
     "BUNDLED_MODEL",
@@ -140,9 +142,7 @@ def save_model(
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in contents.items():
         replace_file(folder / name, data)
-    # Names of files that are not UTF-8 may be among what is kept for the reader.
-    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-    replace_file(folder / CONFIG_FILE, text.encode("utf-8", "replace"))
+    write_json(folder / CONFIG_FILE, config, sort_keys=False)
     return str(config["hash"])
 
 

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,9 @@ import pyarrow.parquet as pq
 
 from mining.encoder.protocol import row_fault
 from mining.errors import RunError, UsageError
-from mining.io.atomic import check_place, replace_file, replacing
+from mining.io.arrays import GrowingArray
+from mining.io.atomic import check_place, replacing
+from mining.io.json_file import write_json
 
 FORMAT_VERSION = 2
 """Raised with `unseen.READING` too: vectors of texts that were read otherwise are not compared."""
@@ -131,33 +133,24 @@ def _companion(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def _write_header(file: BinaryIO, rows: int, dim: int, dtype: str) -> None:
-    # numpy pads the header so that the number of rows may grow in place.
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (rows, dim)}
-    file.seek(0)
-    np.lib.format.write_array_header_1_0(file, header)
-
-
 def _write_npy(path: Path, blocks: Iterator[Block], dim: int, model_hash: str, dtype: str) -> Written:
-    rows = valid_rows = 0
+    valid_rows = 0
     facts_path, rows_path = _companion(path, ".json"), _companion(path, ".rows.parquet")
     schema = pa.schema([("id", pa.string()), ("valid", pa.bool_())])
     with replacing(path) as matrix_temporary, replacing(rows_path) as rows_temporary:
         with (
-            open(matrix_temporary, "wb") as file,
+            GrowingArray(matrix_temporary, dtype, (dim,)) as matrix,
             open(rows_temporary, "wb") as rows_file,
             pq.ParquetWriter(rows_file, schema) as writer,
         ):
-            _write_header(file, 0, dim, dtype)
             for ids, vectors, valid in blocks:
-                file.write(vectors.data)
+                matrix.append(vectors)
                 writer.write_batch(pa.record_batch([_strings(ids), pa.array(valid)], schema=schema))
-                rows += len(ids)
                 valid_rows += int(valid.sum())
-            _write_header(file, rows, dim, dtype)
         # Without the facts nobody reads the other two, which now get their names.
         facts_path.unlink(missing_ok=True)
-    replace_file(facts_path, (json.dumps(_facts(rows, dim, dtype, model_hash), indent=2) + "\n").encode())
+        rows = matrix.rows
+    write_json(facts_path, _facts(rows, dim, dtype, model_hash), sort_keys=False)
     return Written(rows, rows - valid_rows, dim)
 
 

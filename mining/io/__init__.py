@@ -1,1 +1,1 @@
-"""How files are read, checked, written whole and renamed."""
+"""Files: how they are read, checked, locked, written whole and renamed."""

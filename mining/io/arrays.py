@@ -6,41 +6,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from mining.corpus import file_hash
 from mining.errors import UsageError
+from mining.io.files import file_hash
+
+
+def write_header(file: BinaryIO, dtype: np.dtype | str, shape: tuple[int, ...]) -> None:
+    """Write the header of an ``.npy`` file; numpy pads it so that the first axis may grow in
+    place."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 class GrowingArray:
-    """A one-dimensional ``.npy`` file that grows by blocks and is whole once closed."""
+    """An ``.npy`` file of shape (n, *row) that grows by blocks of rows and is whole once closed."""
 
-    def __init__(self, path: Path, dtype: str) -> None:
+    def __init__(self, path: str | Path, dtype: str, row: tuple[int, ...] = ()) -> None:
         # A symbolic link in its place gives way: what it points to is never written.
-        path.unlink(missing_ok=True)
-        self._file = path.open("xb")
-        self._dtype = np.dtype(dtype)
-        self._length = 0
-        self._header()
+        Path(path).unlink(missing_ok=True)
+        self._file = open(path, "xb")  # noqa: SIM115 - closed by `close`
+        self._dtype, self._row = np.dtype(dtype), row
+        self.rows = 0
+        write_header(self._file, dtype, (0, *row))
 
     def append(self, values: np.ndarray) -> None:
-        """Add `values` at the end."""
+        """Add `values`, (m, *row), at the end."""
         self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
-        self._length += len(values)
-
-    def _header(self) -> None:
-        # numpy pads the header so that the length may grow in place.
-        descr = np.lib.format.dtype_to_descr(self._dtype)
-        header = {"descr": descr, "fortran_order": False, "shape": (self._length,)}
-        self._file.seek(0)
-        np.lib.format.write_array_header_1_0(self._file, header)
+        self.rows += len(values)
 
     def close(self) -> None:
-        """Write the final length."""
-        self._header()
-        self._file.close()
+        """Write the final number of rows."""
+        with self._file:
+            self._file.seek(0)
+            write_header(self._file, self._dtype, (self.rows, *self._row))
 
     def __enter__(self) -> GrowingArray:
         return self
@@ -51,9 +52,9 @@ class GrowingArray:
         self.close()
 
 
-def write_array(path: Path, values: np.ndarray) -> None:
-    """Write a whole one-dimensional array."""
-    with GrowingArray(path, values.dtype.str) as array:
+def write_array(path: str | Path, values: np.ndarray) -> None:
+    """Write a whole array."""
+    with GrowingArray(path, values.dtype.str, values.shape[1:]) as array:
         array.append(values)
 
 

@@ -9,26 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import logging
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from mining.errors import UsageError
-from mining.shown import json_text
-
-_LOG = logging.getLogger(__name__)
 
 #: Marks a file that is being written.
 TEMPORARY = ".tmp-"
 #: Temporary names in use, which a process that is stopped removes.
 _begun: set[str] = set()
-#: What `flock` fails with when another process holds the lock; all else means that there are no
-#: locks to be had.
-_HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES})
 
 
 def check_place(path: str | os.PathLike[str]) -> None:
@@ -53,35 +44,54 @@ def refuse_input(output: str | Path, inputs: Iterable[str | Path], flag: str = "
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
-    """A temporary name beside `path` that takes its place when the block ends without an error.
+def replacing(path: str | os.PathLike[str], *, cache: bool = False) -> Iterator[str]:
+    """A temporary name beside `path`; the file written under it takes the place of `path` when the
+    block ends without an error, as `put_in_place` does it.
 
-    Raises UsageError when a folder, a pipe or a device is there.
+    Raises UsageError when a folder, a pipe or a device is there. A file of a `cache` takes the
+    place of a pipe too, and need not outlast a power cut.
     """
-    check_place(path)
+    if not cache:
+        check_place(path)
     temporary = f"{os.fspath(path)}{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
     _begun.add(temporary)
     try:
         yield temporary
-        os.replace(temporary, path)
+        # A path that is itself temporary is renamed once more: that is when it has to last.
+        put_in_place(temporary, path, durable=not cache and TEMPORARY not in os.path.basename(path))
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         _begun.discard(temporary)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write `data` in place of the file `path`, safe on the disk before it has its name."""
+def put_in_place(temporary: str, path: str | os.PathLike[str], *, durable: bool = True) -> None:
+    """Rename a finished file. If `durable`, a power cut afterwards finds the new file whole, and
+    one before it the old file: first the contents and then the folder are on the disk."""
+    if durable:
+        _sync(temporary)
+    os.replace(temporary, path)
+    if durable:
+        _sync(os.path.dirname(path) or os.curdir)
+
+
+def _sync(path: str) -> None:
+    """Ask for a file or the entries of a folder to be on the disk; some file systems cannot do that
+    for folders."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(handle)
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` in place of the file `path`."""
     with replacing(path) as temporary, open(temporary, "xb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def write_json(path: str | os.PathLike[str], data: Any) -> None:
-    """Write JSON as `json_text` makes it."""
-    with replacing(path) as temporary:
-        Path(temporary).write_text(json_text(data) + "\n", encoding="utf-8")
 
 
 def remove_begun() -> None:
@@ -90,25 +100,6 @@ def remove_begun() -> None:
     for temporary in list(_begun):
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-
-
-def take_lock(handle: int, place: str | os.PathLike[str]) -> bool:
-    """Lock the open file or folder `place` for this process; False when another process holds it.
-
-    The lock goes with the handle. On a file system without locks there is a warning, and the work
-    goes on.
-    """
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in _HELD:
-            return False
-        _LOG.warning(
-            "%s: cannot be locked on this file system (%s): start nothing else that works in this folder",
-            os.fspath(place),
-            error.strerror,
-        )
-    return True
 
 
 def is_full(error: OSError) -> bool:

@@ -3,24 +3,19 @@ than it holds."""
 
 from __future__ import annotations
 
+import hashlib
 import io
-import itertools
-import json
 import os
 import stat
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mining.errors import UsageError
-from mining.io.atomic import take_lock
 
 MOST_JSON = 1 << 26
 """Bytes of a description or a vocabulary; the largest known have some megabytes."""
-_LONGEST_NAME = 80
+_HASH_PIECE = 1 << 20
 
 
 def read_buffer(path: Path, most: int | None = None) -> np.ndarray:
@@ -72,49 +67,22 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
     return read_buffer(path, most).tobytes()
 
 
-@contextmanager
-def locked(folder: Path, taken: str) -> Iterator[None]:
-    """Hold a folder; the lock goes with the process, so a killed one leaves none behind.
+def new_digest() -> hashlib.blake2b:
+    """An empty digest, for a reader to fill: its ``hexdigest()`` is then the `file_hash` of what
+    was read."""
+    return hashlib.blake2b(digest_size=16)
 
-    Raises UsageError with the words `taken` where another process holds it. A file system that
-    knows no locks is warned about, and work goes on.
+
+def file_hash(path: str | os.PathLike[str]) -> str:
+    """BLAKE2b digest (128 bits, 32 hexadecimal digits) of the bytes of the file as it lies on disk.
+
+    Raises UsageError if it cannot be read.
     """
-    handle = os.open(folder, os.O_RDONLY)
+    digest = new_digest()
     try:
-        if not take_lock(handle, folder):
-            raise UsageError(f"{folder}: {taken}")
-        yield
-    finally:
-        os.close(handle)
-
-
-def parse_json(data: bytes) -> Any:
-    """What JSON in UTF-8 says; raises ValueError with the reason when it is faulty or nested too
-    deeply."""
-    try:
-        return json.loads(data.decode("utf-8"))
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def short(name: str) -> str:
-    """A name of a file's own for a message, at most some 80 characters of it."""
-    return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "..."
-
-
-def quoted(value: object) -> str:
-    """A value of a file for a message, as Python writes it, as short as a name."""
-    if isinstance(value, (str, bytes)):
-        return short(repr(value[:_LONGEST_NAME]))
-    if isinstance(value, (list, tuple, dict, set)) and len(value) > _LONGEST_NAME:
-        return f"{type(value).__name__} of {len(value):,}"
-    try:
-        return short(repr(value))
-    except (ValueError, RecursionError):  # a whole number of thousands of digits, a list in itself
-        return type(value).__name__
-
-
-def listed(names: Collection[object]) -> str:
-    """The first ten names."""
-    first = [short(str(name)) for name in itertools.islice(names, 10)]
-    return ", ".join(first) + (", ..." if len(names) > len(first) else "") if first else "none"
+        with open(path, "rb", buffering=0) as file:
+            while piece := file.read(_HASH_PIECE):
+                digest.update(piece)
+    except OSError as error:
+        raise UsageError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from None
+    return digest.hexdigest()

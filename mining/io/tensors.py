@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from mining.io.files import parse_json, quoted, short
+from mining.io.json_file import parse_json
+from mining.shown import quoted, short
 
 _DTYPES = {
     "F64": torch.float64,

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from mining.config.train import DevelopmentSettings
-from mining.corpus import CorpusSpec, file_hash, list_inputs
+from mining.corpus import CorpusSpec, list_inputs
 from mining.encoder.protocol import Encoder
 from mining.errors import UsageError
 from mining.evaluation.mining import evaluate_mining, read_mining_task
 from mining.evaluation.sts import find_sts, read_sts, sts_correlations
 from mining.evaluation.tatoeba import find_aligned, read_aligned, tatoeba_error
+from mining.io.files import file_hash
 from mining.training.data.prepare import file_hashes
 
 Measure = Callable[[Encoder, Encoder, int], float]

@@ -3,8 +3,6 @@ done."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 from contextlib import AbstractContextManager
@@ -12,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mining.config.train import TrainConfig
-from mining.corpus import file_hash
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, unit_files
 from mining.errors import UsageError
-from mining.io.atomic import TEMPORARY, replace_file
-from mining.io.files import locked
+from mining.io.atomic import TEMPORARY
+from mining.io.files import file_hash
+from mining.io.json_file import json_digest, read_json, write_json
+from mining.io.lock import locked
 from mining.training.data import PreparedPairs, identify, open_prepared
 from mining.training.data.vocabularies import PREPARED_FILE
 from mining.training.development import DevelopmentSet
@@ -42,7 +41,8 @@ def make(folder: Path) -> None:
 
 def lock(folder: Path) -> AbstractContextManager[None]:
     """Hold the folder for one training; see `locked`."""
-    return locked(folder, "another training is at work in this folder; wait for it, or name another with --model")
+    mend = "wait for it, or name another with --model"
+    return locked(folder, lambda: UsageError(f"{folder}: another training is at work in this folder; {mend}"))
 
 
 def chosen_pairs(config: TrainConfig) -> PreparedPairs:
@@ -78,7 +78,7 @@ def identity(config: TrainConfig) -> str:
         pairs = open_prepared(config.prepared, whole=True)
         data = [pairs.identity, sorted(pairs.contents.items()), chosen_pairs(config).kinds]
     facts = {"settings": config.learnt() | contents(config), "data": data, "reading": READING}
-    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return json_digest(facts)
 
 
 def identity_of(folder: Path) -> str | None:
@@ -117,7 +117,7 @@ def admit(folder: Path, config: TrainConfig, name: str) -> bool:
     shutil.rmtree(checkpoint, ignore_errors=True)
     checkpoint.mkdir()
     facts = {"identity": name, "config": config.learnt(), "contents": contents(config)}
-    replace_file(checkpoint / _TRAINING_FILE, json.dumps(facts, indent=2).encode())
+    write_json(checkpoint / _TRAINING_FILE, facts)
     return True
 
 
@@ -142,7 +142,7 @@ def _clear(folder: Path) -> None:
 def _begun(checkpoint: Path) -> dict[str, Any]:
     """What the checkpoint folder says about the training begun in it; empty when there is none."""
     try:
-        return dict(json.loads((checkpoint / _TRAINING_FILE).read_text(encoding="utf-8")))
+        return dict(read_json(checkpoint / _TRAINING_FILE))
     except (OSError, ValueError):
         return {}
 

@@ -13,8 +13,10 @@ from safetensors.torch import save
 from mining.encoder.networks import Network
 from mining.errors import UsageError
 from mining.io.atomic import replace_file
-from mining.io.files import map_buffer, parse_json, short
+from mining.io.files import map_buffer
+from mining.io.json_file import parse_json
 from mining.io.tensors import read_tensors
+from mining.shown import short
 from mining.training.adam import Adam
 from mining.training.megabatch import MegaBatchSchedule
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mining.corpus import new_digest
 from mining.errors import InputError
 from mining.evaluation.gold import Gold, check_known, read_gold
 from mining.evaluation.tables import IdIndex
+from mining.io.files import new_digest
 from mining.io.parquet import read_parquet
 from pipelines.artefacts import Outputs, Step
 

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mining.corpus import CorpusSpec, InputFile, new_digest, read_tables
+from mining.corpus import CorpusSpec, InputFile, read_tables
 from mining.corpus.dedup import key_order
 from mining.corpus.keys import id_keys, text_keys
 from mining.errors import InputError
+from mining.io.files import new_digest
 from mining.io.parquet import write_parquet
 from pipelines.artefacts import Outputs, Step
 

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mining.corpus import CorpusSpec, compression, file_hash, list_inputs, new_digest, read_tables
+from mining.corpus import CorpusSpec, compression, list_inputs, read_tables
 from mining.corpus.compression import open_seekable, read_pieces
 from mining.errors import InputError, RunError, UsageError
+from mining.io.files import file_hash, new_digest
 
 EXTENSIONS = [".gz", ".bz2", ".xz", ".zst"]
 

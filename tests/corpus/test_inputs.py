@@ -7,8 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from mining.config.base import validate
-from mining.corpus import BitextSpec, CorpusSpec, file_hash, list_inputs
+from mining.corpus import BitextSpec, CorpusSpec, list_inputs
 from mining.errors import UsageError
+from mining.io.files import file_hash
 
 
 def _names(path, **settings) -> list[str]:

@@ -9,7 +9,9 @@ import pytest
 from mining.encoder.vector_file import check_target, write_vectors
 from mining.errors import UsageError
 from mining.io.arrays import GrowingArray, write_array
-from mining.io.atomic import reason, remove_begun, replace_file, replacing, take_lock, write_json
+from mining.io.atomic import TEMPORARY, reason, remove_begun, replace_file, replacing
+from mining.io.json_file import write_json
+from mining.io.lock import take_lock
 from mining.scoring import check_output
 from mining.training.curves import LOG_FILE, Curves
 
@@ -125,3 +127,24 @@ def test_a_full_disk_in_words():
     assert reason(OSError(errno.ENOSPC, "Error writing bytes to file", "f")) == "f: No space left on device"
     assert reason(OSError("2000 requested and 1016 written")) == "No space left on device"
     assert reason(OSError("another thing")) == "another thing"
+
+
+def test_a_power_cut_finds_the_old_file_or_the_new_one(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    replace_file(tmp_path / "file", b"new")
+    assert [path.partition(TEMPORARY)[0] for path in synced] == [str(tmp_path / "file"), str(tmp_path)]
+    synced.clear()
+    # What is renamed once more by its owner need not last yet.
+    with replacing(tmp_path / "file") as temporary:
+        replace_file(temporary, b"newer")
+        assert synced == []
+    assert (tmp_path / "file").read_bytes() == b"newer"
+    assert len(synced) == 2
+
+
+def test_arrays_of_rows_grow(tmp_path):
+    with GrowingArray(tmp_path / "a.npy", "float32", (2,)) as array:
+        array.append(np.ones((1, 2)))
+        array.append(np.zeros((2, 2)))
+    assert np.load(tmp_path / "a.npy").tolist() == [[1, 1], [0, 0], [0, 0]]

@@ -11,7 +11,10 @@ import pytest
 
 from mining.errors import UsageError
 from mining.io import files as module
-from mining.io.files import listed, locked, map_buffer, parse_json, quoted, read_buffer, read_bytes, short
+from mining.io.files import map_buffer, read_buffer, read_bytes
+from mining.io.json_file import parse_json
+from mining.io.lock import locked
+from mining.shown import listed, quoted, short
 
 
 @pytest.mark.parametrize("read", [read_buffer, read_bytes, map_buffer])
@@ -85,14 +88,17 @@ def test_what_a_file_says_is_short_in_a_message() -> None:
 def test_a_lock_is_told_from_a_file_system_without_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with locked(tmp_path, "taken"), pytest.raises(UsageError, match=r"taken$"), locked(tmp_path, "taken"):
+    def taken() -> UsageError:
+        return UsageError("taken")
+
+    with locked(tmp_path, taken), pytest.raises(UsageError, match=r"taken$"), locked(tmp_path, taken):
         pass
-    with locked(tmp_path, "taken"):
+    with locked(tmp_path, taken):
         pass
 
     def unsupported(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
-    with caplog.at_level(logging.WARNING), locked(tmp_path, "taken"):
+    with caplog.at_level(logging.WARNING), locked(tmp_path, taken):
         assert "cannot be locked on this file system (Operation not supported)" in caplog.text

@@ -15,10 +15,10 @@ import pytest
 
 from mining.config.base import read_yaml
 from mining.config.mine import MineConfig
-from mining.corpus import file_hash
 from mining.encoder import load_encoder, save_model
 from mining.encoder.networks import AverageNetwork
 from mining.errors import BitextError, RunError, UsageError
+from mining.io.files import file_hash
 from pipelines.artefacts import Marker
 from pipelines.engine import Engine
 from pipelines.given import Given, GivenFile, GivenModel

@@ -78,5 +78,5 @@ def test_step_with_many_files_is_small(run: Path) -> None:
 def test_key_is_computed_once_and_goes_along(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     step = Step(str(run), "join", "x", {}, {})
     key = step.key
-    monkeypatch.setattr("pipelines.artefacts.json.dumps", lambda *_, **__: pytest.fail("computed again"))
+    monkeypatch.setattr("pipelines.artefacts.json_digest", lambda *_, **__: pytest.fail("computed again"))
     assert step.key == key == pickle.loads(pickle.dumps(step)).key

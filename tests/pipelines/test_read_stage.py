@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.corpus import CorpusSpec, dedup_key, file_hash, list_inputs, read_rows
+from mining.corpus import CorpusSpec, dedup_key, list_inputs, read_rows
 from mining.corpus.keys import id_keys
+from mining.io.files import file_hash
 from pipelines.artefacts import Outputs, Step
 from pipelines.transforms import read
 

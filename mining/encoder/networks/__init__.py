@@ -17,7 +17,7 @@ from mining.encoder.networks.average import (
 )
 from mining.encoder.networks.base import Gradients, Network
 from mining.encoder.networks.lstm import LstmNetwork, fresh_lstm
-from mining.io.files import quoted
+from mining.shown import quoted
 
 __all__ = [
     "AverageNetwork",

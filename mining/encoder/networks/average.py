@@ -13,7 +13,7 @@ from mining.config.network import NetworkSettings
 from mining.encoder.averaging import bag_sums, row_gradient
 from mining.encoder.networks.base import Gradients, Network
 from mining.encoder.tokens import Tokens
-from mining.io.files import short
+from mining.shown import short
 
 PROJECTION = "projection"
 BIAS = "bias"

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from mining.errors import UsageError
-from mining.io.files import short
+from mining.shown import short
 
 _ASKED_FOR = re.compile(r"(?:GLOBAL|class:?|unrecognized function) (?!whose|was)([\w.<][^\s,]*)")
 """How torch names what a file wants to have built or called."""

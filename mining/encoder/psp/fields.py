@@ -13,7 +13,7 @@ import torch
 
 from mining.encoder.tokenizers.psp import UNKNOWN
 from mining.errors import UsageError
-from mining.io.files import listed, quoted, short
+from mining.shown import listed, quoted, short
 
 _LONGEST_TEXT, _MOST_TEXTS = 200, 1000
 

@@ -22,8 +22,10 @@ from mining.encoder.tokenizers.psp import (
     vocabulary_bytes,
 )
 from mining.errors import UsageError
-from mining.io.files import MOST_JSON, listed, parse_json, quoted, read_buffer, read_bytes
+from mining.io.files import MOST_JSON, read_buffer, read_bytes
+from mining.io.json_file import parse_json
 from mining.io.tensors import read_tensors
+from mining.shown import listed, quoted
 
 AT_SCALE, OLDER, EXPORTED = "at-scale", "older", "exported"
 TABLE, SECOND_TABLE, EXPORTED_TABLE = "embedding.weight", "embedding_fr.weight", "word_embeddings.weight"

@@ -19,7 +19,7 @@ from mining.encoder.tokenizers._types import (
 )
 from mining.encoder.tokens import WORD_BOUNDARY, Tokens
 from mining.errors import InputError
-from mining.io.files import quoted
+from mining.shown import quoted
 
 LONGEST = 4
 LETTER_BITS = 16

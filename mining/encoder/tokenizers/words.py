@@ -23,7 +23,7 @@ from mining.encoder.tokenizers._types import (
 )
 from mining.encoder.tokens import Tokens
 from mining.errors import InputError
-from mining.io.files import quoted
+from mining.shown import quoted
 
 WORDS_FILE = "words.txt"
 _SINGLE = (

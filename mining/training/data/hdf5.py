@@ -18,7 +18,7 @@ from mining.encoder.tokenizers.psp import UNKNOWN
 from mining.encoder.tokens import Tokens
 from mining.errors import InputError, RunError, UsageError
 from mining.io.atomic import replacing
-from mining.io.files import listed, quoted, short
+from mining.shown import listed, quoted, short
 
 DATASET = "data"
 BLOCK_ROWS = 8192

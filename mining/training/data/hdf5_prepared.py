@@ -20,7 +20,7 @@ from mining.encoder.tokenizers.psp import UNKNOWN, VOCABULARY_FILE, PspTokenizer
 from mining.encoder.tokens import WORD_BOUNDARY, Tokens
 from mining.errors import InputError, UsageError
 from mining.io.arrays import GrowingArray, array_facts, write_array
-from mining.io.atomic import replace_file
+from mining.io.json_file import write_json
 from mining.schemas import Reason
 from mining.training.data.hdf5 import (
     BLOCK_ROWS,
@@ -241,9 +241,7 @@ class _PairWriter:
             "domains": [{"name": name, "languages": languages, "weight": 1.0, "pairs": self.pairs, "dropped": dropped}],
             "arrays": {file: array_facts(self._folder / file) for file in sorted([*self._names, *arrays])},
         }
-        # The domain is named after the file, whose name may not be UTF-8.
-        text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
-        replace_file(self._folder / PREPARED_FILE, text.encode("utf-8", "replace"))
+        write_json(self._folder / PREPARED_FILE, facts, indent=1, sort_keys=False)
 
 
 def _text_keys(pieces: Tokens) -> np.ndarray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import unicodedata
@@ -15,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mining.config.data import DataConfig
-from mining.corpus import InputFile, file_hash, list_inputs
+from mining.corpus import InputFile, list_inputs
 from mining.encoder.tokenizers import learn_tokenizer
 from mining.errors import InputError, UsageError
 from mining.io.arrays import array_facts
-from mining.io.atomic import replace_file
-from mining.io.files import locked
+from mining.io.files import file_hash
+from mining.io.json_file import json_digest, read_json, write_json
+from mining.io.lock import locked
 from mining.schemas import Reason
 from mining.training.data.ids import write_ids, write_labels
 from mining.training.data.prepared import FORMAT_VERSION, PreparedPairs, open_prepared, read_facts
@@ -61,7 +60,8 @@ def prepare(
     folder = Path(folder)
     identity = identify(config)
     _make(folder)
-    with locked(folder, "is being prepared already; wait for it, or name another folder"):
+    taken = f"{folder}: is being prepared already; wait for it, or name another folder"
+    with locked(folder, lambda: UsageError(taken)):
         if (folder / PREPARED_FILE).is_file():
             try:
                 if _same(folder, config, identity):
@@ -107,7 +107,7 @@ def identify(config: DataConfig) -> str:
         from mining.encoder import load_encoder
 
         facts["similarity"] = load_encoder(config.filters.similarity_model).hash
-    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return json_digest(facts)
 
 
 def file_hashes(file: InputFile) -> list[str]:
@@ -173,13 +173,13 @@ def _begin(folder: Path, config: DataConfig, identity: str) -> Path:
     """The folder of the unfinished parts; parts of other settings or input are thrown away."""
     partial = folder / PARTIAL_FOLDER
     try:
-        begun = json.loads((partial / _BEGUN_FILE).read_text(encoding="utf-8"))["identity"]
+        begun = read_json(partial / _BEGUN_FILE)["identity"]
     except (OSError, ValueError, KeyError, TypeError):
         begun = None
     if begun != identity:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
-        replace_file(partial / _BEGUN_FILE, json.dumps({"identity": identity}).encode())
+        write_json(partial / _BEGUN_FILE, {"identity": identity})
     return partial
 
 
@@ -212,7 +212,7 @@ def _fill(config: DataConfig, partial: Path, identity: str, report: Report, thre
         "dropped": _ordered(sum(dropped, Counter())),
         "truncated": written.truncated,
         "warnings": spool.warnings,
-        "units": json.loads((partial / _UNITS_FILE).read_text(encoding="utf-8")),
+        "units": read_json(partial / _UNITS_FILE),
         "domains": [
             {
                 "name": facts.name,
@@ -225,9 +225,7 @@ def _fill(config: DataConfig, partial: Path, identity: str, report: Report, thre
         ],
         "arrays": {name: array_facts(partial / name) for name in arrays},
     }
-    # Domains may be named after files whose names are not UTF-8.
-    text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
-    replace_file(partial / PREPARED_FILE, text.encode("utf-8", "replace"))
+    write_json(partial / PREPARED_FILE, facts, indent=1, sort_keys=False)
 
 
 def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, report: Report) -> list[Tokenizer]:
@@ -241,8 +239,8 @@ def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, re
             sentences = [text for block in spool.blocks(chosen) for side in block for text in side]
             units = [learn_tokenizer(kind, sentences, dict(config)) for kind in config.tokens]
         described = [save_unit(unit, partial) for unit in units]
-        replace_file(partial / _UNITS_FILE, json.dumps(described).encode())
-    described = json.loads((partial / _UNITS_FILE).read_text(encoding="utf-8"))
+        write_json(partial / _UNITS_FILE, described, sort_keys=False)
+    described = read_json(partial / _UNITS_FILE)
     return [read_unit(entry, partial, "remove this folder and prepare again") for entry in described]
 
 

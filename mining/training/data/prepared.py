@@ -12,7 +12,9 @@ import numpy as np
 from mining.encoder.tokens import Tokens
 from mining.errors import UsageError
 from mining.io.arrays import check_contents, open_array
-from mining.io.files import MOST_JSON, parse_json, quoted, read_bytes
+from mining.io.files import MOST_JSON, read_bytes
+from mining.io.json_file import parse_json
+from mining.shown import quoted
 from mining.training.data.vocabularies import PREPARED_FILE, read_unit
 
 if TYPE_CHECKING:

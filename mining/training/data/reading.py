@@ -3,7 +3,6 @@ its keys."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,7 +17,8 @@ from mining.config.data import DataConfig
 from mining.corpus import BitextSpec, Row, read_rows, row_blocks
 from mining.errors import InputError
 from mining.io.arrays import GrowingArray
-from mining.io.atomic import replace_file, replacing
+from mining.io.atomic import replacing
+from mining.io.json_file import read_json, write_json
 from mining.schemas import Reason
 from mining.training.data.domains import DomainTable, Labels
 from mining.training.data.filters import PairFilter
@@ -91,8 +91,8 @@ def read_pairs(config: DataConfig, folder: Path, report: Report, threads: int) -
             )
         ]
         facts = {"rows": rows, "domains": domains, "warnings": table.warnings()}
-        replace_file(folder / _FACTS, json.dumps(facts).encode())
-    facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+        write_json(folder / _FACTS, facts, sort_keys=False)
+    facts = read_json(folder / _FACTS)
     return Spool(
         folder / _TEXTS,
         np.load(folder / _KEYS).reshape(-1, 2),

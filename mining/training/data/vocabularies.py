@@ -4,7 +4,6 @@ arrays."""
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from mining.config.data import TokenKind
 from mining.encoder.model_folder import CONFIG_FILE
 from mining.errors import UsageError
 from mining.io.atomic import replace_file
+from mining.io.json_file import json_digest, read_json
 
 if TYPE_CHECKING:
     from mining.encoder.tokenizers import Tokenizer
@@ -57,7 +57,7 @@ def foreign_tokenizers(path: str, kinds: Iterable[TokenKind]) -> list[Tokenizer]
     it lacks one."""
     folder = Path(path)
     if (folder / PREPARED_FILE).is_file():
-        facts = json.loads((folder / PREPARED_FILE).read_text(encoding="utf-8"))
+        facts = read_json(folder / PREPARED_FILE)
         units = [read_unit(entry, folder, "prepare it again") for entry in facts["units"]]
     elif (folder / CONFIG_FILE).is_file():
         from mining.encoder import load_encoder
@@ -77,7 +77,7 @@ def foreign_tokenizers(path: str, kinds: Iterable[TokenKind]) -> list[Tokenizer]
 def units_digest(units: Iterable[Tokenizer]) -> str:
     """Names the vocabularies by their files."""
     digests = [[unit.kind, {name: _digest(data) for name, data in unit.files().items()}] for unit in units]
-    return _digest(json.dumps(digests, sort_keys=True).encode())
+    return json_digest(digests)
 
 
 def _digest(data: bytes) -> str:

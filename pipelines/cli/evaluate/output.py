@@ -55,11 +55,9 @@ def writable(path: Path | None) -> Path | None:
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Write metrics with sorted keys; raises UsageError when the file cannot be written."""
-    from mining.io.atomic import replacing
-    from mining.shown import json_text
+    from mining.io import json_file
 
     try:
-        with replacing(path) as temporary:
-            Path(temporary).write_text(json_text(data) + "\n", "utf-8")
+        json_file.write_json(path, data)
     except OSError as error:
         raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from None
