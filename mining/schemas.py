@@ -21,15 +21,8 @@ class Reason(str, Enum):
     TOO_LONG = "too_long"
     INVALID_UTF8 = "invalid_utf8"
     BAD_ROW = "bad_row"
-    # Preparing the pairs of a training.
+    # Preparing the pairs of a training; next come the names of the filters (`mining.filters`).
     DOMAIN = "domain"
-    TOO_FEW_TOKENS = "too_few_tokens"
-    TOO_MANY_TOKENS = "too_many_tokens"
-    LENGTH_RATIO = "length_ratio"
-    EQUAL_SIDES = "equal_sides"
-    TRIGRAM_OVERLAP = "trigram_overlap"
-    SIMILARITY = "similarity"
-    LANGUAGE = "language"
     # Preparing and mining.
     DUPLICATE = "duplicate"
     DOMAIN_CAP = "domain_cap"

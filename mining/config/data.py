@@ -9,68 +9,9 @@ from pydantic import Field, field_validator, model_validator
 
 from mining.config.base import Settings
 from mining.config.corpus import BitextSpec
+from mining.filters import FilterSettings
 
 TokenKind = Literal["pieces", "words", "trigrams", "ngrams"]
-
-PARAPHRASES = {
-    "min_tokens": 5,
-    "max_tokens": 40,
-    "min_similarity": 0.4,
-    "max_similarity": 1.0,
-    "max_trigram_overlap": 0.7,
-}
-"""What ``paraphrases: true`` stands for, where not set otherwise (Wieting et al. 2022, section 4,
-on ParaNMT)."""
-
-
-class FilterSettings(Settings):
-    """Which pairs are kept. A filter that is None or false is off.
-
-    Lengths are in tokens: words between white space, and for scripts written without spaces (Han,
-    kana, Thai, Lao, Khmer, Burmese) half a token for each character.
-    """
-
-    min_tokens: int = Field(default=1, ge=1)
-    """fewest tokens of either side; 1 keeps dictionary entries, the published trainings took 3"""
-    max_tokens: int | None = Field(default=100, ge=1)
-    """most tokens of either side"""
-    max_ratio: float | None = Field(default=None, ge=1)
-    """most tokens of the longer side for one token of the shorter"""
-    language_id: bool = False
-    """drop a pair of which a side is recognised as another language than ``languages`` of its
-    bitext says; slow"""
-    duplicates: bool = True
-    """drop a pair whose two sides (but for case, NFKC and white space) came together before"""
-    equal_sides: bool = True
-    """drop a pair whose sides differ in nothing but case, punctuation and white space"""
-    paraphrases: bool = False
-    """start from the values of PARAPHRASES"""
-    min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """least similarity of the sides: the column ``score`` of the bitext, or their cosine by
-    `similarity_model`"""
-    max_similarity: float | None = Field(default=None, ge=-1, le=1)
-    similarity_model: str | None = None
-    """model folder"""
-    max_trigram_overlap: float | None = Field(default=None, ge=0, le=1)
-    """largest share of word trigrams in common"""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _paraphrases(cls, data: Any) -> Any:
-        return {**PARAPHRASES, **data} if isinstance(data, dict) and data.get("paraphrases") is True else data
-
-    @model_validator(mode="after")
-    def _ordered(self) -> FilterSettings:
-        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
-            raise ValueError(f"min_tokens {self.min_tokens} is above max_tokens {self.max_tokens}")
-        if None not in (low := self.min_similarity, high := self.max_similarity) and low > high:  # type: ignore[operator]
-            raise ValueError(f"min_similarity {low} is above max_similarity {high}")
-        return self
-
-    @property
-    def by_similarity(self) -> bool:
-        """Whether pairs are judged by the similarity of their sides."""
-        return self.min_similarity is not None or self.max_similarity is not None
 
 
 class DomainRule(Settings):
@@ -137,25 +78,22 @@ class DataConfig(Settings):
             raise ValueError("tokens: name each kind once")
         if self.min_pieces > self.max_pieces:
             raise ValueError(f"min_pieces {self.min_pieces} is above max_pieces {self.max_pieces}")
-        filters = self.filters
         for spec in self.bitext:
-            if filters.language_id and spec.languages is None:
-                raise ValueError(f"{spec.paths[0]}: the filter language_id needs languages: [CODE, CODE] of the bitext")
-            if filters.by_similarity and spec.score is None and filters.similarity_model is None:
-                raise ValueError(
-                    f"{spec.paths[0]}: the filter by similarity needs score: COLUMN of the bitext, or "
-                    "similarity_model: FOLDER; null for min_similarity and max_similarity turns it off"
-                )
+            for one in self.filters.active():
+                try:
+                    one.check(spec)
+                except ValueError as error:
+                    raise ValueError(f"{spec.paths[0]}: {error}") from None
         return self
 
-    def deciding(self) -> dict[str, Any]:
-        """The settings that decide the prepared pairs, as plain data without the paths."""
-        data = self.model_dump(mode="json", include=set(DataConfig.model_fields))
+    def deciding(self) -> dict[str, object]:
+        """The settings that decide the prepared pairs, as plain data without the paths: as
+        ``prepared.json`` keeps them, under the names of its format."""
+        data = self.model_dump(mode="json", include=set(DataConfig.model_fields), exclude={"vocabulary_from"})
         for spec in data["bitext"]:
             spec.pop("path")
-        data.pop("vocabulary_from")
-        data["filters"].pop("similarity_model")
-        return data
+        data["filters"] = self.filters.deciding()
+        return {"units" if key == "tokens" else key: value for key, value in data.items()}
 
 
 class PrepareConfig(DataConfig):

@@ -15,7 +15,7 @@ from mining.encoder.tokens import Tokens
 from mining.io.arrays import GrowingArray, write_array
 from mining.schemas import Reason
 from mining.training.data.prepared import DOMAIN, GROUPS, IDS, OFFSETS, SIDES, array_name
-from mining.training.data.reading import Report, Spool
+from mining.training.data.read import Report, Spool
 
 if TYPE_CHECKING:
     from mining.encoder.tokenizers import Tokenizer
@@ -51,7 +51,7 @@ def write_ids(
     done = truncated = 0
     with ExitStack() as stack:
         sinks = [[_Sink(folder, unit.kind, side, stack) for side in SIDES] for unit in units]
-        for texts in spool.blocks(keep):
+        for texts in spool.batches(keep):
             block = rows[done : done + len(texts[0])]
             done += len(block)
             sides = [_both_sides(unit, texts, threads) for unit in units]

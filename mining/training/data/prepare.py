@@ -16,6 +16,7 @@ from mining.config.data import DataConfig
 from mining.corpus import InputFile, list_inputs
 from mining.encoder.tokenizers import learn_tokenizer
 from mining.errors import InputError, UsageError
+from mining.filters import reasons as filter_reasons
 from mining.io.arrays import array_facts
 from mining.io.files import file_hash
 from mining.io.json_file import json_digest, read_json, write_json
@@ -23,8 +24,8 @@ from mining.io.lock import locked
 from mining.schemas import Reason
 from mining.training.data.ids import write_ids, write_labels
 from mining.training.data.prepared import FORMAT_VERSION, PreparedPairs, open_prepared, read_facts
-from mining.training.data.reading import Report, Spool, name_inputs, read_pairs
-from mining.training.data.selection import sample, select
+from mining.training.data.read import SPOOL_FILES, Report, Spool, name_inputs, read_pairs
+from mining.training.data.select import sample, select
 from mining.training.data.vocabularies import (
     PREPARED_FILE,
     foreign_tokenizers,
@@ -103,10 +104,8 @@ def identify(config: DataConfig) -> str:
     facts |= {"reading": READING, "versions": _versions(config)}
     if config.vocabulary_from is not None:
         facts["vocabulary"] = units_digest(foreign_tokenizers(config.vocabulary_from, config.tokens))
-    if config.filters.by_similarity and config.filters.similarity_model is not None:
-        from mining.encoder import load_encoder
-
-        facts["similarity"] = load_encoder(config.filters.similarity_model).hash
+    for one in config.filters.active():
+        facts |= one.inputs()
     return json_digest(facts)
 
 
@@ -118,7 +117,8 @@ def file_hashes(file: InputFile) -> list[str]:
 def _versions(config: DataConfig) -> dict[str, str]:
     """Of what decides the pairs: Unicode's tables (keys, lower case), what makes pieces and what
     tells languages."""
-    packages = ["sentencepiece"] * ("pieces" in config.tokens) + ["py3langid"] * config.filters.language_id
+    packages = ["sentencepiece"] * ("pieces" in config.tokens)
+    packages += [package for one in config.filters.active() for package in one.packages]
     return {"unicode": unicodedata.unidata_version, **{name: _version(name) for name in packages}}
 
 
@@ -157,7 +157,8 @@ def _same(folder: Path, config: DataConfig, identity: str) -> bool:
 def _difference(facts: dict[str, Any], config: DataConfig) -> str:
     old = {**facts.get("settings", {}), "versions": facts.get("versions")}
     new = {**config.deciding(), "versions": _versions(config)}
-    return ", ".join(key for key in new if old.get(key) != new[key]) or "the contents of its input"
+    names = {"units": "tokens"}
+    return ", ".join(names.get(key, key) for key in new if old.get(key) != new[key]) or "the contents of its input"
 
 
 def _make(folder: Path) -> None:
@@ -201,7 +202,7 @@ def _fill(config: DataConfig, partial: Path, identity: str, report: Report, thre
     write_labels(spool, written.kept, partial)
     dropped = [sum(counts, Counter()) for counts in zip(filtered, unselected, unfit, strict=True)]
     pairs = np.bincount(spool.domain[written.kept], minlength=len(spool.domains)).tolist()
-    arrays = sorted(path.name for path in partial.glob("*.npy") if path.name not in spool.files)
+    arrays = sorted(path.name for path in partial.glob("*.npy") if path.name not in SPOOL_FILES)
     facts = {
         "format_version": FORMAT_VERSION,
         "identity": identity,
@@ -236,7 +237,7 @@ def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, re
             units = foreign_tokenizers(config.vocabulary_from, config.tokens)
         else:
             chosen = sample(spool, keep, max(1, config.vocabulary_sentences // 2), config.seed)
-            sentences = [text for block in spool.blocks(chosen) for side in block for text in side]
+            sentences = [text for batch in spool.batches(chosen) for side in batch for text in side]
             units = [learn_tokenizer(kind, sentences, dict(config)) for kind in config.tokens]
         described = [save_unit(unit, partial) for unit in units]
         write_json(partial / _UNITS_FILE, described, sort_keys=False)
@@ -266,4 +267,7 @@ def _nothing(config: DataConfig, spool: Spool, dropped: list[Counter[str]]) -> I
 
 def _ordered(counts: Counter[str]) -> dict[str, int]:
     """Reasons in the order in which they are looked for."""
-    return {reason: counts[reason] for reason in Reason if counts[reason]}
+    names = [str(reason) for reason in Reason]
+    place = names.index(Reason.DUPLICATE)
+    names[place:place] = filter_reasons()
+    return {reason: counts[reason] for reason in names if counts[reason]}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mining.errors import InputError, UsageError
-from mining.training.data import DataConfig, PreparedPairs, open_prepared, prepare, reading
+from mining.training.data import DataConfig, PreparedPairs, open_prepared, prepare, read
 from mining.training.data.prepare import PARTIAL_FOLDER
 from tests.training.data.rows import made_up
 
@@ -100,7 +100,7 @@ def test_the_bytes_depend_neither_on_blocks_nor_on_threads(
     rules = [{"match": "ui.*", "cap": 60, "weight": 0.5}]
     settings = config(table(mixed_rows(), domain="domain"), domains=rules, units=["pieces", "ngrams"])
     prepare(settings, tmp_path / "a", threads=1)
-    monkeypatch.setattr(reading, "BLOCK_PAIRS", 7)
+    monkeypatch.setattr(read, "BATCH_PAIRS", 7)
     prepare(settings, tmp_path / "b", threads=3)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
@@ -224,9 +224,7 @@ def test_an_empty_file_is_an_error(table: Table, prepared: Prepared) -> None:
 
 
 def test_a_column_of_ids_is_no_domain(table: Table, prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mining.training.data import domains
-
-    monkeypatch.setattr(domains, "MAX_DOMAINS", 20)
+    monkeypatch.setattr(read, "MAX_DOMAINS", 20)
     rows = [{**row, "key": str(number)} for number, row in enumerate(made_up(30))]
     with pytest.raises(UsageError, match=r"more than 20 domains .* name the column that holds the domain"):
         prepared(table(rows, domain="key"))

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.training.data.reading import DomainFacts, Spool
-from mining.training.data.selection import sample, select, shares
+from mining.training.data.read import ReadDomain, Spool
+from mining.training.data.select import sample, select, shares
 
 
 def spool(keys: list[tuple[int, int]], domain: list[int], caps: list[int | None], weights: list[float]) -> Spool:
     domains = [
-        DomainFacts(str(n), None, cap, weight, {}) for n, (cap, weight) in enumerate(zip(caps, weights, strict=True))
+        ReadDomain(str(n), None, cap, weight, {}) for n, (cap, weight) in enumerate(zip(caps, weights, strict=True))
     ]
     return Spool(Path("none"), np.array(keys, np.uint64), np.array(domain, np.uint16), domains, len(keys), [])
 

@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mining.training.data.measures import (
-    equal_sides,
-    folded,
-    length_ratio,
-    text_key,
-    token_length,
-    trigram_overlap,
-)
+from mining.filters._tokens import token_length
+from mining.filters.equal_sides import equal_sides, folded
+from mining.filters.trigram_overlap import trigram_overlap
+from mining.training.data.read import text_key
 
 TRICKY = st.text(st.sampled_from("aAbB1½™℃\u0301\u0345ß\u017f\u0131İéǆ_.- \u3000你好ｶﾞカガก\u1100\u1161"), max_size=6)
 
@@ -35,11 +29,6 @@ TRICKY = st.text(st.sampled_from("aAbB1½™℃\u0301\u0345ß\u017f\u0131İéǆ_
 )
 def test_token_length(text: str, length: int) -> None:
     assert token_length(text) == length
-
-
-def test_length_ratio() -> None:
-    assert length_ratio(3, 12) == length_ratio(12, 3) == 4
-    assert math.isinf(length_ratio(0, 5))
 
 
 @pytest.mark.parametrize(

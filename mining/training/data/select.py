@@ -9,7 +9,7 @@ import numpy as np
 
 from mining.corpus import first_occurrence
 from mining.schemas import Reason
-from mining.training.data.reading import Spool
+from mining.training.data.read import Spool
 
 _CAPS, _SAMPLE = 1, 2
 """What is drawn, so that no two draws share their random numbers."""
