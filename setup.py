@@ -13,6 +13,7 @@ README = Path(__file__).parent / "README.md"
 # finds them at once.
 REQUIREMENTS = [
     "apache-beam>=2.69,<3",
+    "click>=8.2",
     "defusedxml>=0.7.1",
     "numba>=0.61",
     "numpy>=1.26,<2.5",
@@ -23,7 +24,6 @@ REQUIREMENTS = [
     "safetensors>=0.4.3",
     "sentencepiece>=0.2.0",
     "torch>=2.5",
-    "typer>=0.15",
 ]
 
 # faiss-cpu and faiss-gpu own the same module: install [cpu] or [gpu], never both.

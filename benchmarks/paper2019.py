@@ -30,7 +30,7 @@ from mining.encoder.model_folder import replace_file
 from mining.errors import BitextError, UsageError
 from mining.evaluation.mining import MiningTask, evaluate_mining, read_mining_task
 from mining.training import Progress, TrainConfig, train
-from pipelines.cli.evaluate.output import write_json
+from pipelines.cli.say import write_json
 
 MARGINS = ("ratio", "absolute")
 SPEED_SENTENCES, SPEED_TRIES, SLOW_SENTENCES = 20_000, 3, 1000

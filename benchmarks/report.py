@@ -30,7 +30,7 @@ from mining.evaluation.mining import MiningTask, evaluate_mining, read_mining_ta
 from mining.evaluation.sts import find_sts, read_sts, set_name, sts_correlations
 from mining.evaluation.tatoeba import find_aligned, read_aligned, tatoeba_error
 from mining.margins import MARGINS
-from pipelines.cli.evaluate.output import write_json
+from pipelines.cli.say import write_json
 
 #: Languages as the names of the Tatoeba files have them.
 TATOEBA_CODES = {"ara": "ar", "cmn": "zh", "deu": "de", "fra": "fr", "rus": "ru", "spa": "es", "tur": "tr"}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import typer
-from typer.testing import CliRunner, Result
+import click
+from click.testing import CliRunner, Result
 
 
-def runner(command: Callable[..., Any]) -> Callable[..., Result]:
-    """A function that runs `command` with the arguments given; its errors come through as they
-    are."""
-    app = typer.Typer()
-    app.command()(command)
+def runner(command: click.Command, *before: str) -> Callable[..., Result]:
+    """A function that runs `command` with the arguments given, after those `before`; its errors
+    come through as they are."""
 
     def run(*arguments: object) -> Result:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        result = CliRunner().invoke(command, [*before, *map(str, arguments)])
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result

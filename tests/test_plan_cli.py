@@ -74,7 +74,7 @@ def test_plan_counts_the_rows_of_a_configuration(bitext, task, tiny_model, tmp_p
     ("arguments", "message"),
     [
         (("--dim", "300"), "nothing given for source: use --source-rows"),
-        ((*BIG, "--source-rows", "many"), "--source-rows many: give a number of rows"),
+        ((*BIG, "--source-rows", "many"), "--source-rows: many: give a number of rows"),
         ((*BIG, "--memory", "much"), "'much' is not a size"),
         ((*BIG, "--method", "guess"), "method"),
     ],
@@ -90,8 +90,8 @@ def test_plan_names_what_is_wrong(bitext, arguments, message):
     [
         (("--device", "tpu"), "device 'tpu': not supported"),
         (("--device", "cuda", "--index", "Flat"), "method: faiss searches on the CPU"),
-        (("--memory", "24"), "--memory 24: 24 bytes hold nothing; write it like 24GB"),
-        (("--disk", "0"), "--disk 0: 0 bytes hold nothing"),
+        (("--memory", "24"), "--memory: 24 bytes hold nothing; write it like 24GB"),
+        (("--disk", "0"), "--disk: Input should be greater than 0"),
         (("--dim", "0"), "--dim"),
     ],
 )

@@ -9,11 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 import sentencepiece
 import torch
-import typer
 from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from mining.api import mine
 from mining.corpus import BitextSpec, CorpusSpec, Row
@@ -24,7 +22,8 @@ from mining.neighbour_scores import pair_scores
 from mining.schemas import SCORES_SCHEMA
 from mining.scoring import SCORED, PairScorer, ScoreConfig, pool_from_rows, read_pool, score_file
 from mining.search.vectors import from_stored, to_stored
-from pipelines.cli.score import score
+from pipelines.cli.commands.score import score
+from tests.commands import runner
 
 ENGLISH = ["red", "green", "blue", "house", "tree", "river", "stone", "bird"]
 GERMAN = ["rot", "grün", "blau", "haus", "baum", "fluss", "stein", "vogel"]
@@ -326,7 +325,10 @@ def test_bad_output(tmp_path: Path, pairs_file: Path, model: Path, output: str, 
     ("flags", "message"),
     [
         (["p.jsonl", "-o", "x.tsv", "--k", "2"], "--k is for the margin against pools: give --source-pool and"),
-        (["p.jsonl", "-o", "x.tsv", "--pool-columns", "a"], "--pool-columns is for the margin against pools"),
+        (
+            ["p.jsonl", "-o", "x.tsv", "--pool-columns", "a"],
+            "--pool-columns has no meaning without --source-pool or --target-pool",
+        ),
     ],
 )
 def test_flags_on_pools_need_pools(run: Callable[..., Result], flags: list[str], message: str) -> None:
@@ -343,16 +345,7 @@ def test_the_configuration_is_not_overwritten(tmp_path: Path, pairs_file: Path, 
 
 @pytest.fixture
 def run() -> Callable[..., Result]:
-    app = typer.Typer()
-    app.command("score")(score)
-
-    def call(*arguments: str | Path) -> Result:
-        result = CliRunner().invoke(app, [str(a) for a in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return call
+    return runner(score)
 
 
 def test_command_with_pools(tmp_path: Path, pairs_file: Path, model: Path, encoder: Encoder, run: Callable) -> None:
@@ -397,7 +390,9 @@ def test_command_with_bad_flags(
 
 def test_command_without_anything(run: Callable) -> None:
     assert "Examples" in run("--help").stdout
-    with pytest.raises(UsageError, match="bitext score: pairs: Field required; output: Field required"):
+    with pytest.raises(
+        UsageError, match=r"bitext score: nothing given for pairs: use PAIRS.*; nothing given for output: use --output"
+    ):
         run()
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import core_schema
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def _members(annotation: Any) -> Iterator[Any]:
+def members(annotation: Any) -> Iterator[Any]:
     """The classes named by an annotation, through unions and containers."""
     if get_origin(annotation) in (Union, UnionType, list, tuple, dict):
         for inner in get_args(annotation):
-            yield from _members(inner)
+            yield from members(inner)
     else:
         yield annotation
 
@@ -105,6 +105,8 @@ class Settings(BaseModel):
     #: Keys of earlier versions, and what they are called now. They are read for one more version,
     #: with a note.
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    #: The key that a text or a list stands for where a mapping is expected.
+    alone: ClassVar[str | None] = None
 
     @classmethod
     def fields(cls) -> Mapping[str, FieldInfo]:
@@ -118,6 +120,8 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _new_names(cls, data: Any) -> Any:
+        if cls.alone is not None and isinstance(data, str | list):
+            return {cls.alone: data}
         return with_new_names(data, cls.renamed)
 
     @field_validator("*", mode="before")
@@ -125,7 +129,7 @@ class Settings(BaseModel):
     def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
         """YAML reads ``yes`` and ``on`` as true, which would pass for the number 1."""
         field = cls.model_fields[str(info.field_name)]
-        if isinstance(value, bool) and bool not in _members(field.annotation):
+        if isinstance(value, bool) and bool not in members(field.annotation):
             raise ValueError(f"{str(value).lower()} is not what belongs here; put a text in quotes")
         return value
 
@@ -140,36 +144,67 @@ def settings_at(model: type[Settings], path: tuple[Any, ...]) -> type[Settings] 
         field = model.fields().get(str(part))
         if field is None:
             continue
-        inner = [m for m in _members(field.annotation) if isinstance(m, type) and issubclass(m, Settings)]
+        inner = [m for m in members(field.annotation) if isinstance(m, type) and issubclass(m, Settings)]
         if not inner:
             return None
         model = inner[0]
     return model
 
 
-def explain(error: ValidationError, model: type[Settings], where: str) -> UsageError:
-    """Turn pydantic's report into one message that names the file, the key and the mend."""
+class Named(NamedTuple):
+    """The flags of a command by the dotted keys of its settings, for messages."""
+
+    all: Mapping[str, str]
+    given: Container[str] = ()
+    """keys that were set by their flag"""
+    file: bool = True
+    """whether a file may set the keys too"""
+
+    def of(self, path: tuple[int | str, ...]) -> str | None:
+        """The flag that was given for the key at `path`, or for what holds it."""
+        parts = [str(part) for part in path if isinstance(part, str)]
+        keys = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+        return next((self.all[key] for key in keys if key in self.given), None)
+
+    def missing(self, key: str, alone: str | None) -> str | None:
+        """What is said when the setting `key` is not there; None where it has no flag."""
+        flag = self.all.get(key) or self.all.get(f"{key}.{alone}")
+        name = key.removesuffix(f".{alone}")
+        mend = f", or '{name}:' in the file of --config" if self.file else ""
+        return flag and f"nothing given for {name}: use {flag}{mend}"
+
+
+def explain(error: ValidationError, model: type[Settings], where: str, named: Named | None = None) -> UsageError:
+    """Turn pydantic's report into one message that names the file, the key or flag, and the
+    mend."""
+    named = named or Named({})
     lines = []
     for item in error.errors():
-        key = ".".join(str(part) for part in item["loc"])
+        path = item["loc"]
+        key = ".".join(str(part) for part in path)
+        inner = settings_at(model, path[:-1])
         if item["type"] == "extra_forbidden":
-            inner = settings_at(model, item["loc"][:-1])
             known = list(inner.fields()) if inner else []
-            near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.5)
             mend = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
             lines.append(f"unknown key '{key}': {mend}")
-        else:
-            message = item["msg"].removeprefix("Value error, ")
-            lines.append(f"{key}: {message}" if key else message)
+            continue
+        group = settings_at(model, path) or inner
+        if item["type"] == "missing" and (line := named.missing(key, group.alone if group else None)):
+            lines.append(line)
+            continue
+        name = named.of(path) or key
+        message = item["msg"].removeprefix("Value error, ")
+        lines.append(f"{name}: {message}" if name else message)
     return UsageError(f"{where}: " + "; ".join(dict.fromkeys(lines)))
 
 
-def validate(model: type[S], data: Mapping[str, Any], where: str) -> S:
+def validate(model: type[S], data: Mapping[str, Any], where: str, named: Named | None = None) -> S:
     """Build settings from plain data; raises UsageError that names `where` and each faulty key."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise explain(error, model, where) from None
+        raise explain(error, model, where, named) from None
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -196,8 +231,8 @@ def override(data: Mapping[str, Any], flags: Mapping[str, Any], model: type[Sett
     """A copy of `data` with dotted `flags` (``{"search.k": 8}``) laid over it; flags of value None
     are not given.
 
-    A key stands for the same setting under its old and its new name: with a `model`, the flag
-    replaces either.
+    With the `model` of the data, a flag replaces the setting under its old name too, and a text
+    stays what it stands for (``source: a.tsv`` is ``source: {path: a.tsv}``).
     """
     result: dict[str, Any] = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
     for dotted, value in flags.items():
@@ -205,9 +240,13 @@ def override(data: Mapping[str, Any], flags: Mapping[str, Any], model: type[Sett
             continue
         *parents, last = dotted.split(".")
         target = result
-        for parent in parents:
+        for depth, parent in enumerate(parents, start=1):
             inner = target.get(parent)
-            target[parent] = dict(inner) if isinstance(inner, dict) else {}
+            settings = settings_at(model, tuple(parents[:depth])) if model is not None else None
+            if isinstance(inner, str | list) and settings is not None and settings.alone is not None:
+                target[parent] = {settings.alone: inner}
+            else:
+                target[parent] = dict(inner) if isinstance(inner, dict) else {}
             target = target[parent]
         for key in _other_names(model, parents, last):
             target.pop(key, None)

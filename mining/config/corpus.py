@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from mining.config.base import Settings
 
@@ -20,6 +20,8 @@ Format = Literal["text", "tsv", "jsonl", "parquet", "tmx", "gettext"]
 class RowRules(Settings):
     """What a corpus and a bitext share: where the files are, how rows and ids are found, which rows
     are refused."""
+
+    alone = "path"
 
     path: str | list[str]
     """Files: a path, a glob, or gettext:PACKAGE:LANG for the catalogues in an installed Python
@@ -38,12 +40,6 @@ class RowRules(Settings):
     """A row that is not of its format: stop, or drop the row."""
     max_chars: int = Field(default=10_000, gt=0)
     """Longer texts are not used; their rows are dropped as too_long."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _path_alone(cls, value: Any) -> Any:
-        """A path (or a list of them) stands for settings with nothing else."""
-        return {"path": value} if isinstance(value, str | list) else value
 
     @field_validator("path", mode="before")
     @classmethod

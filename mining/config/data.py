@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from mining.config.base import Settings
+from mining.config.base import Flag, Flags, Settings
 from mining.config.corpus import BitextSpec
 from mining.filters import FilterSettings
 
@@ -38,28 +38,38 @@ class DataConfig(Settings):
 
     renamed = MappingProxyType({"units": "tokens"})
 
-    bitext: list[BitextSpec] = Field(min_length=1)
-    filters: FilterSettings = FilterSettings()
+    bitext: Annotated[list[BitextSpec], Flags(path="--bitext", panel="Bitext")] = Field(min_length=1)
+    """Sentence pairs."""
+    filters: Annotated[
+        FilterSettings,
+        Flags(
+            duplicates="--drop-duplicates/--keep-duplicates", equal_sides="--drop-equal/--keep-equal", panel="Filters"
+        ),
+    ] = FilterSettings()
     domains: list[DomainRule] = Field(default_factory=list)
+    """Rules for domains; the first that fits a domain counts."""
 
-    tokens: list[TokenKind] = Field(default=["pieces"], min_length=1)
+    tokens: Annotated[list[TokenKind], Flag(panel="Tokens")] = Field(default=["pieces"], min_length=1)
+    """What sentences are cut into."""
     vocabulary: int = Field(default=20_000, ge=8)
-    """sentencepiece pieces, shared by all languages; a small bitext may give fewer"""
+    """Sentencepiece pieces, shared by all languages; a small bitext may give fewer."""
     types: int = Field(default=200_000, ge=1)
-    """most words, character trigrams or n-grams of a vocabulary"""
+    """Most words, character trigrams or n-grams of a vocabulary."""
     vocabulary_sentences: int = Field(default=500_000, ge=2)
-    """sentences (of both sides together) that the vocabularies are learnt from, drawn at random"""
+    """Sentences (of both sides together) that the vocabularies are learnt from, drawn at random."""
     vocabulary_from: str | None = None
-    """model folder or prepared folder whose vocabularies are taken instead of learning any"""
+    """Model folder or prepared folder whose vocabularies are taken instead of learning any."""
     character_coverage: float = Field(default=0.9999, gt=0, le=1)
-    lowercase: bool = True
-    """fold case (and NFKC) inside sentencepiece; else NFKC only"""
+    """Share of the characters that sentencepiece has pieces for."""
+    lowercase: Annotated[bool, Flag("--lowercase/--keep-case")] = True
+    """Fold case (and NFKC) inside sentencepiece; else NFKC only."""
     min_pieces: int = Field(default=1, ge=1)
-    """fewest ids of either side in the first of the tokens"""
+    """Fewest tokens of either side, in the first of the kinds of tokens."""
     max_pieces: int = Field(default=100, ge=1)
-    """pieces or words after which a sentence is cut for training (never for encoding); n-grams are
-    kept whole"""
-    seed: int = Field(default=1, ge=0, lt=1 << 62)
+    """Pieces or words after which a sentence is cut for training (never for encoding); n-grams are
+    kept whole."""
+    seed: Annotated[int, Flag(panel="Options")] = Field(default=1, ge=0, lt=1 << 62)
+    """Seed of all random choices."""
 
     @field_validator("bitext", mode="before")
     @classmethod
@@ -99,9 +109,9 @@ class DataConfig(Settings):
 class PrepareConfig(DataConfig):
     """Settings of ``bitext prepare``: the data, and where and how they are prepared."""
 
-    output: str
-    """folder to write"""
+    output: Annotated[str, Flag("--output -o", panel="Options")]
+    """Folder to write."""
     threads: int = Field(default=0, ge=0)
-    """0: all cores; the result is the same"""
+    """0: all cores; the result is the same."""
     overwrite: bool = False
-    """replace pairs that were prepared from other settings or input"""
+    """Replace pairs that were prepared from other settings or input."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -32,6 +34,25 @@ def parse_size(value: object) -> object:
             raise ValueError(f"'{value}' is not a size; write it like 256MB or 1GiB")
         return int(float(found[1]) * _UNITS[found[2]])
     return value
+
+
+def parse_threshold(*words: str) -> Callable[[object], object]:
+    """A function that reads a threshold: a finite number or one of `words`; None is ``none``."""
+
+    def parse(value: object) -> object:
+        if value is None:
+            return "none"
+        if isinstance(value, str) and value in words:
+            return value
+        try:
+            number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"'{value}' is neither a number nor one of {', '.join(words)}")
+        return number
+
+    return parse
 
 
 Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
@@ -106,30 +127,26 @@ class MineConfig(Settings):
     """How a cosine is set against the mean of the neighbours' cosines."""
     strategy: Strategy = "max"
     """Which best neighbours become pairs."""
-    threshold: float | Literal["auto", "tune", "none"] = "auto"
+    threshold: Annotated[
+        float | Literal["auto", "tune", "none"], BeforeValidator(parse_threshold("tune", "none", "auto"))
+    ] = "auto"
     """Least score of a pair: a number, tune (best F1 on gold) or none; auto: tune with gold, else
     none."""
     candidates: bool = False
     """Keep all k candidates (kept anyway with gold)."""
     runner: RunnerSettings = RunnerSettings()
 
-    @field_validator("threshold", mode="before")
-    @classmethod
-    def _threshold(cls, value: object) -> object:
-        if value is None:
-            return "none"
-        if isinstance(value, str) and value in {"auto", "tune", "none"}:
-            return value
-        try:
-            number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
-            raise ValueError(f"'{value}' is neither a number nor one of tune, none, auto")
-        return number
-
     @model_validator(mode="after")
     def _tuning_needs_gold(self) -> MineConfig:
         if self.threshold == "tune" and self.gold is None:
             raise ValueError("threshold: tune needs gold: FILE to tune on")
         return self
+
+
+class DemoConfig(Settings):
+    """What ``bitext demo`` is told."""
+
+    output: Annotated[Path, Flag("--output -o")] = Path("demo-run")
+    """Folder for the data and the runs."""
+    model: Annotated[Path | None, Flag("--model -m")] = None
+    """Model folder; without one the model that ships with the package."""

@@ -53,9 +53,9 @@ class SearchSettings(MethodSettings):
         k."""
         if not isinstance(data, Mapping) or "rescore" not in data:
             return data
-        k, more = data.get("k", K), data["rescore"]
-        counts = isinstance(k, int) and isinstance(more, int) and not isinstance(more, bool) and k > 0
-        return {**data, "rescore": (k + more) / k} if counts else data
+        k, more = str(data.get("k", K)), str(data["rescore"])
+        counts = k.isdecimal() and more.isdecimal() and int(k) > 0
+        return {**data, "rescore": (int(k) + int(more)) / int(k)} if counts else data
 
     @model_validator(mode="after")
     def _keys_of_methods(self) -> SearchSettings:

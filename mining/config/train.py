@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from mining.config.base import Settings, with_new_names
+from mining.config.base import Flag, Flags, Settings, with_new_names
 from mining.config.corpus import BitextSpec
 from mining.config.data import DataConfig
 from mining.config.network import NetworkSettings
@@ -65,87 +65,96 @@ class TrainConfig(DataConfig):
     mega-batches follows the code published with it.
     """
 
-    bitext: list[BitextSpec] = Field(default_factory=list)
-    prepared: str | None = None
-    """folder written by ``bitext prepare``, in place of ``bitext`` and all that decides the data;
-    ``tokens`` chooses among those it has (all of them, where not set)"""
-    model: str
-    """folder to write"""
+    bitext: Annotated[list[BitextSpec], Flags(path="--bitext", languages="", panel="Bitext")] = Field(
+        default_factory=list
+    )
+    """Sentence pairs."""
+    prepared: Annotated[str | None, Flag(panel="Options")] = None
+    """Folder written by `bitext prepare`, in place of a bitext and all that decides the data; the
+    tokens choose among those it has (all of them, where not set)."""
+    model: Annotated[str, Flag("--model -m")]
+    """Folder to write the model to."""
     languages: list[str] = Field(default_factory=list)
-    """language codes kept in the model's description; by default those of the bitexts"""
+    """Language codes kept in the model's description; by default those of the bitexts."""
 
-    encoder: Literal["average", "charagram", "lstm"] = "average"
+    encoder: Annotated[Literal["average", "charagram", "lstm"], Flag(panel="Encoder")] = "average"
+    """How a sentence vector is made of the tokens."""
     combine: Literal["sum", "concatenate"] = "sum"
-    """of the averages of several tokens"""
+    """Of the averages of several kinds of tokens."""
     dim: int = Field(default=300, ge=1)
+    """Length of a token's vector."""
     projection: int | None = Field(default=None, ge=1)
-    """length of the sentence vector after a learnt linear map of the average"""
+    """Length of the sentence vector after a learnt linear map of the average."""
     activation: Literal["tanh", "linear"] = "tanh"
-    """of ``encoder: charagram``"""
+    """Of the encoder charagram."""
     hidden: int = Field(default=150, ge=1)
-    """states of each direction of ``encoder: lstm``"""
-    shared: bool = True
-    """False: each language has vectors of its own (one bitext of two languages)"""
+    """States of each direction of the encoder lstm."""
+    shared: Annotated[bool, Flag("--shared/--apart")] = True
+    """One set of vectors for all languages; else each has its own (one bitext of two languages)."""
     init: float = Field(default=0.1, gt=0)
-    """vectors start uniform in (-init, init)"""
+    """Vectors start uniform in (-init, init)."""
     initial_vectors: str | None = None
-    """word vectors to start from: text, a token and its numbers a line (of the first kind of
-    tokens)"""
+    """Word vectors to start from: text, a token and its numbers a line (of the first kind of
+    tokens)."""
     pull: float = Field(default=0.0, ge=0)
-    """weight of the squared distance from the initial vectors, on the rows of each step"""
+    """Weight of the squared distance from the initial vectors, on the rows of each step."""
     l2: float = Field(default=0.0, ge=0)
-    """weight of the squared length of the vectors, on the rows of each step"""
+    """Weight of the squared length of the vectors, on the rows of each step."""
 
-    objective: Literal["margin", "softmax", "j_bi", "none"] = "margin"
+    objective: Annotated[Literal["margin", "softmax", "j_bi", "none"], Flag(panel="Objective")] = "margin"
     """margin: hinge against hard negatives of the mega-batch; softmax: cross entropy against the
-    whole batch; j_bi: squared Euclidean hinge; none: no training, the random encoder"""
+    whole batch; j_bi: squared Euclidean hinge; none: no training, the random encoder."""
     delta: float = Field(default=0.4, gt=0)
-    """margin of the objectives ``margin`` and ``j_bi``"""
+    """Margin of the objectives margin and j_bi."""
     scale: float = Field(default=20.0, gt=0)
-    """inverse temperature of the objective ``softmax``"""
+    """Inverse temperature of the objective softmax."""
     additive_margin: float = Field(default=0.0, ge=0)
-    """taken from the translation's cosine by ``softmax``"""
+    """Taken from the translation's cosine by softmax."""
     negatives: int | None = Field(default=None, ge=0)
-    """negatives a side from the mega-batch: softmax 0 by default, j_bi 10; margin has one"""
+    """Negatives a side from the mega-batch: softmax 0 by default, j_bi 10; margin has one."""
     negative_choice: Literal["max", "mix", "random"] = "max"
-    """the hardest, half of them random, or random; j_bi by default random"""
+    """The hardest, half of them random, or random; j_bi by default random."""
     negative_pool: Literal["bilingual", "monolingual"] = "bilingual"
-    """the other side of the bitext, or both sides (paraphrases)"""
+    """The other side of the bitext, or both sides (paraphrases)."""
     mask_duplicates: bool = True
-    """a sentence equal to the translation is no negative; off: as in the published code"""
+    """A sentence equal to the translation is no negative; off: as in the published code."""
     batch: int = Field(default=128, ge=1)
-    """pairs in a mini-batch"""
+    """Pairs in a mini-batch."""
     mega_batch: int = Field(default=60, ge=1)
-    """most mini-batches among which negatives are sought"""
+    """Most mini-batches among which negatives are sought."""
     anneal: int = Field(default=150, ge=0)
-    """the mega-batch grows by one mini-batch about every so many mini-batches; 0: full size from
-    the start"""
-    learning_rate: float = Field(default=1e-3, gt=0)
+    """The mega-batch grows by one mini-batch about every so many mini-batches; 0: full size from
+    the start."""
+    learning_rate: Annotated[float, Flag(panel="Course of the training")] = Field(default=1e-3, gt=0)
+    """Step size of Adam."""
     schedule: Literal["constant", "linear"] = "linear"
-    """constant learning rate, or falling to zero over the planned epochs or minutes"""
+    """Constant learning rate, or falling to zero over the planned epochs or minutes."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    """probability that a token of a sentence is left out in a step"""
+    """Probability that a token of a sentence is left out in a step."""
     scramble: float = Field(default=0.0, ge=0, le=1)
-    """share of the sentences of a step whose tokens are put in random order (``encoder: lstm``)"""
+    """Share of the sentences of a step whose tokens are put in random order (encoder lstm)."""
     grad_clip: float | None = Field(default=None, gt=0)
-    """largest norm of a step's gradient; the published trainings did not clip"""
+    """Largest norm of a step's gradient; the published trainings did not clip."""
     epochs: int | None = Field(default=None, ge=1)
-    """passes over the bitext; 10 unless `minutes` is given"""
+    """Passes over the bitext; 10 unless minutes are given."""
     minutes: float | None = Field(default=None, gt=0)
-    """wall-clock budget of the whole training, vocabulary included; a run that ends by it cannot be
-    repeated exactly"""
-    development: DevelopmentSettings | None = None
-    """model selection and early stopping"""
+    """Wall-clock budget of the whole training, vocabulary included; a run that ends by it cannot be
+    repeated exactly."""
+    development: Annotated[DevelopmentSettings | None, Flag("")] = None
+    """Model selection and early stopping."""
 
     threads: int = Field(default=0, ge=0)
-    """0: all cores; the same result to the last bit needs the same number"""
+    """0: all cores; the same result to the last bit needs the same number."""
     device: str = "cpu"
+    """cpu or cuda."""
     checkpoint_minutes: float = Field(default=1.0, ge=0)
-    """least time between checkpoints; 0: at every mega-batch"""
+    """Least time between checkpoints; 0: at every mega-batch."""
     keep_checkpoint: bool = False
-    overwrite: bool = False
+    """Keep the checkpoint after success."""
+    overwrite: Annotated[bool, Flag(panel="Options")] = False
+    """Replace a model of another configuration."""
     tensorboard: bool = False
-    """write TensorBoard's event files too"""
+    """Write TensorBoard's event files too."""
 
     @model_validator(mode="before")
     @classmethod
@@ -163,7 +172,9 @@ class TrainConfig(DataConfig):
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
-        if bool(self.bitext) == (self.prepared is not None):
+        if not self.bitext and self.prepared is None:
+            raise ValueError("nothing to train on: name the bitext with --bitext, or prepared pairs with --prepared")
+        if self.bitext and self.prepared is not None:
             raise ValueError("give either bitext or prepared")
         if self.prepared is None:
             self.network()

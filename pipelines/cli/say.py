@@ -1,20 +1,26 @@
-"""Lines of text on standard output and standard error: the one place where commands write them."""
+"""What commands write: lines and tables, progress, and metrics as JSON. Text comes to the terminal
+by no other way."""
 
 from __future__ import annotations
 
 import io
 import logging
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
 
-import typer
+import click
 
+from mining.errors import UsageError
 from mining.shown import safe, safe_lines
 
 
 def say(line: str = "", *, err: bool = False, fg: str | None = None) -> None:
     """Write one line; names and texts in it never command the terminal."""
-    # The stream is named, since typer puts another in place of one that is not UTF-8.
-    typer.secho(safe(line), file=sys.stderr if err else sys.stdout, fg=fg)
+    click.secho(safe(line), file=sys.stderr if err else sys.stdout, fg=fg)
 
 
 def warn(message: str) -> None:
@@ -36,3 +42,146 @@ def write_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def share(value: float) -> str:
+    """A share between 0 and 1 as a percentage."""
+    return f"{100 * value:.2f}%"
+
+
+def limit_text(value: float | None) -> str:
+    """A threshold, without trailing zeros."""
+    return "none" if value is None else f"{value:.7f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else repr(value)
+
+
+def show_table(
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    texts: int = 1,
+    err: bool = False,
+    least_width: int = 0,
+) -> None:
+    """Print a table: text in the first `texts` columns, numbers in the others."""
+    from rich.table import Table
+
+    from mining.console import SafeConsole
+
+    table = Table(title=title, title_justify="left")
+    # Names stay whole in a narrow terminal; headers and long cells are folded instead.
+    width = min(max((len(row[0]) for row in rows), default=0), 30)
+    for i, name in enumerate(header):
+        side: Any = "left" if i < texts else "right"
+        table.add_column(name, justify=side, overflow="fold", min_width=None if i else width)
+    for row in rows:
+        table.add_row(*map(safe, row))
+    console = SafeConsole(stderr=err)
+    console.width = max(console.width, least_width)
+    console.print(table)
+
+
+def columns(rows: Sequence[Sequence[str]], texts: int = 1) -> list[str]:
+    """Lines of a table without borders, two spaces between columns; the first `texts` are set to
+    the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < texts else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+class Show(Protocol):
+    """Shows how far a command is: a line of text, and the share (0 to 1) or the count that is
+    done."""
+
+    def __call__(self, text: str, done: float | None = None, stage: str = "") -> None: ...
+
+
+@contextmanager
+def progress(total: float | None = None, *, plain: float | None = None) -> Iterator[Show]:
+    """Shows progress on standard error: a live line with the time gone on a terminal.
+
+    With a `total`, a bar shows what of it is done. Elsewhere than on a terminal nothing is shown,
+    or, with `plain`, a line when the stage changes and every `plain` seconds within one.
+    """
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+
+    from mining.console import SafeConsole
+
+    console = SafeConsole(stderr=True)
+    bar: list[ProgressColumn] = [BarColumn(bar_width=20)] if total is not None else []
+    shown: list[ProgressColumn] = [TextColumn("{task.description}", markup=False), *bar, TimeElapsedColumn()]
+    with Progress(*shown, console=console, disable=not console.is_terminal, refresh_per_second=2) as live:
+        task = live.add_task("", total=total)
+
+        def show(text: str, done: float | None = None, stage: str = "") -> None:
+            if console.is_terminal:
+                live.update(task, description=text, completed=done)
+            elif plain is not None:
+                console.print(text, highlight=False, soft_wrap=True)
+
+        yield _throttled(show, 0.2 if console.is_terminal else plain)
+
+
+def _throttled(show: Show, every: float | None) -> Show:
+    """Passes on a few of many reports: one every so many seconds, and the first of each stage."""
+    last: list[Any] = [None, 0.0]
+
+    def passed(text: str, done: float | None = None, stage: str = "") -> None:
+        now = time.monotonic()
+        if every is not None and (stage != last[0] or now >= last[1]):
+            last[:] = stage, now + every
+            show(text, done, stage)
+
+    return passed
+
+
+@contextmanager
+def counting(text: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Shows how many rows are done, and how many a second; yields a function that is told how many
+    more are."""
+    started, done = time.monotonic(), 0
+    with progress(total) as show:
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            show(f"{text} {done:,} rows, {done / max(time.monotonic() - started, 1e-3):,.0f} rows/s", done)
+
+        yield advance
+
+
+def check_json(path: str | None, *inputs: str | Path | None) -> None:
+    """Check the file of ``--json`` before any work is done: UsageError when nothing can be written
+    there, or when it is one of the inputs (None stands for one that is not given)."""
+    if path is None:
+        return
+    from mining.io.atomic import refuse_input
+
+    target = Path(path)
+    if target.is_dir() or not target.parent.is_dir():
+        found = "is a folder" if target.is_dir() else f"there is no folder {target.parent}"
+        raise UsageError(f"--json {path}: {found}: name a file in a folder that exists")
+    refuse_input(target, (one for one in inputs if one is not None), "--json ")
+
+
+def write_json(path: str | Path, data: dict[str, Any]) -> None:
+    """Write metrics with sorted keys; raises UsageError when the file cannot be written."""
+    from mining.io import json_file
+
+    try:
+        json_file.write_json(path, data)
+    except OSError as error:
+        raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from None
+
+
+def closing(line: str, path: str | None, report: dict[str, Any]) -> None:
+    """The last line of a command that measures, after its metrics are written."""
+    if path is not None:
+        write_json(path, report)
+        line += f"; metrics in {path}"
+    say(line)

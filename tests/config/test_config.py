@@ -25,7 +25,7 @@ BASE = {
         ("threshold", "tune", "threshold: tune needs gold"),
         ("threshold", "nan", "'nan' is neither a number"),
         ("threshold", float("inf"), "'inf' is neither a number"),
-        ("threshold", True, "'True' is neither a number"),
+        ("threshold", True, "true is not what belongs here"),
         ("search.k", True, "true is not what belongs here"),
         ("shard.bytes", "many", "'many' is not a size"),
         ("shard.bytes", "1.5GiB", "shard.bytes: Input should be less than or equal to 1073741824"),

@@ -7,7 +7,7 @@ import pytest
 
 from mining.encoder import SentenceEncoder, corpus_vectors, load_encoder, model_folder, read_vectors
 from mining.errors import InputError, UsageError
-from pipelines.cli.encode import encode
+from pipelines.cli.commands.encode import encode
 from tests.commands import runner
 
 run = runner(encode)
@@ -59,7 +59,7 @@ def test_settings_from_a_file_and_a_flag_over_them(corpus: Path, model: Path) ->
         ({"-o": "v.raw"}, r"\.npy or \.parquet"),
         ({"--text": "words"}, "no column 'words'"),
         ({"--dtype": "int8"}, "dtype"),
-        ({"--table-dtype": "int4"}, "table_dtype"),
+        ({"--table-dtype": "int4"}, "--table-dtype: Input should be"),
         ({"--dim": "13"}, "dim 13: .* have 12 dimensions"),
         ({"--dim": "0"}, "dim"),
     ],

@@ -5,20 +5,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 
 from mining.errors import BitextError, InputError, UsageError
 from mining.io.parquet import write_parquet
 from mining.io.tsv import write_tsv
 from mining.schemas import CANDIDATES_SCHEMA, DROPPED_SCHEMA, PAIRS_SCHEMA
-from pipelines.cli.evaluate import app
+from pipelines.cli.commands.evaluate.bucc import bucc
+from tests.commands import runner
 
-
-def run(*arguments: str | Path) -> Result:
-    result = CliRunner().invoke(app, ["bucc", *map(str, arguments)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+run = runner(bucc)
 
 
 def full_pairs(rows: list[tuple[str, str, float]]) -> pa.Table:
@@ -168,13 +163,13 @@ def test_empty_tuning_split(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--threshold", "high"], "--threshold high: give a number, 'tune' .best F1. or 'none'"),
-        (["--threshold", "nan"], "--threshold nan: give a number"),
+        (["--threshold", "high"], "--threshold: 'high' is neither a number nor one of tune, none"),
+        (["--threshold", "nan"], "--threshold: 'nan' is neither a number"),
         (["--test-pairs", "x"], "--test-pairs and --test-gold belong together: give both"),
         (["--folds", "5", "--threshold", "1"], "--folds tunes the threshold by itself"),
         (["--folds", "9"], "use 2 to 4 folds"),
         (["--dropped", "nowhere.parquet"], "--dropped nowhere.parquet: no such file"),
-        (["--columns", "id,text"], "--format, --columns, --id and --text are of corpora: give --source or --target"),
+        (["--columns", "id,text"], "--columns has no meaning without --source or --target: give --source"),
         (["--json", "no/such/folder/m.json"], "--json no/such/folder/m.json: there is no folder no/such/folder"),
     ],
 )

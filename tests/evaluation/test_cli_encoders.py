@@ -107,7 +107,7 @@ def test_mining(bitext, bag_model, piles, tmp_path):
     ("flags", "message"),
     [
         (("--margin", "ratio,sum"), "unknown margin 'sum': use one of absolute, distance, ratio"),
-        (("--strategy", "best"), "unknown strategy 'best'"),
+        (("--strategy", "best"), "--strategy: Input should be 'forward'"),
         (("--k", "46"), "k = 46 nearest neighbours"),
         (("--folds", "1"), "use 2 to 45 folds"),
         (("--json", "no/such/folder/m.json"), "--json no/such/folder/m.json: there is no folder no/such/folder"),

@@ -12,7 +12,7 @@ from mining.config.mine import MineConfig
 from mining.pairs import read_pairs_file
 from mining.schemas import DROPPED_SCHEMA, PAIRS_SCHEMA
 from mining.text_arrays import table_parts
-from pipelines.cli.summary import show_report
+from pipelines.cli.commands.mine import show_report
 from tests.pipelines.conftest import contents
 
 

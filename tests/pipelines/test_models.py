@@ -15,7 +15,7 @@ from mining import load_encoder
 from mining.encoder import model_folder, save_model
 from mining.encoder.networks import AverageNetwork
 from mining.errors import UsageError
-from pipelines.cli.score import score
+from pipelines.cli.commands.score import score
 from pipelines.mine import MineResult
 from tests.commands import runner
 from tests.conftest import Task
@@ -116,7 +116,7 @@ def test_scores_are_of_each_sides_language(apart: Path, tiny_model: Path, tmp_pa
 
 
 def test_pool_of_vectors_must_be_of_the_sides_language(apart: Path, tmp_path: Path) -> None:
-    from pipelines.cli.encode import encode
+    from pipelines.cli.commands.encode import encode
 
     pool = tmp_path / "pool.txt"
     pool.write_text("bada\nkefe\nlogi\n")

@@ -7,7 +7,7 @@ import yaml
 
 from mining.errors import UsageError
 from mining.training.data import open_prepared
-from pipelines.cli.prepare import prepare, table
+from pipelines.cli.commands.prepare import prepare, table
 from tests.commands import runner
 
 run = runner(prepare)
@@ -66,9 +66,9 @@ def test_flags_of_several_bitexts_are_ambiguous(bitext: Path, tmp_path: Path) ->
 
 
 def test_what_is_missing(bitext: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="name the folder to write with --output"):
+    with pytest.raises(UsageError, match="nothing given for output: use --output, or 'output:' in the file"):
         run("--bitext", bitext)
-    with pytest.raises(UsageError, match="name the bitext with --bitext"):
+    with pytest.raises(UsageError, match="nothing given for bitext: use --bitext"):
         run("--output", tmp_path / "o")
     with pytest.raises(UsageError, match=r"no column 'genre' is declared"):
         run("--bitext", bitext, "--columns", "source,target,domain", "--domain", "genre", "--output", tmp_path / "o")
@@ -87,6 +87,6 @@ def test_many_domains_are_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_text("".join(f"abc bad{n}\tcba dab{n}\tdomain{n % 5}\n" for n in range(50)))
     columns = ["--columns", "source,target,domain", "--domain", "domain"]
     run("--bitext", path, *columns, "--vocabulary", 60, "--output", tmp_path / "o")
-    monkeypatch.setattr("pipelines.cli.prepare.SHOWN_DOMAINS", 3)
+    monkeypatch.setattr("pipelines.cli.commands.prepare.SHOWN_DOMAINS", 3)
     lines = [line.split() for line in table(open_prepared(tmp_path / "o"))]
     assert lines[-2:] == [["2", "more", "20"], ["all", "50"]]

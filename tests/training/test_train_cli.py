@@ -13,7 +13,7 @@ from mining.encoder.model_folder import read_config
 from mining.errors import InputError, UsageError
 from mining.training import Progress, TrainConfig
 from mining.training.data import DataConfig, prepare
-from pipelines.cli.train import describe, train
+from pipelines.cli.commands.train import describe, train
 from tests.commands import runner
 
 run = runner(train)
@@ -120,7 +120,7 @@ def test_two_columns_may_have_other_names(flags: list[object], bitext: Path) -> 
     ("arguments", "message"),
     [
         (["--model", "m"], "name the bitext with --bitext"),
-        (["--bitext", "pairs.tsv"], "name the folder of the model with --model"),
+        (["--bitext", "pairs.tsv"], "nothing given for model: use --model"),
         (["--bitext", "absent.tsv", "--columns", "source,target", "--model", "m"], r"absent\.tsv"),
         (["--bitext", "pairs.tsv", "--columns", "a,b,c", "--model", "m"], "no column 'source'"),
         (["--bitext", "pairs.tsv", "--model", "m", "--dim", "0"], "dim"),

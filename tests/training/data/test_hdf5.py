@@ -30,7 +30,7 @@ from mining.training.data.hdf5 import (
     write_vocabulary,
 )
 from mining.training.data.hdf5_prepared import prepare_hdf5, unit_names, write_prepared_hdf5
-from pipelines.cli.convert import convert
+from pipelines.cli.commands.convert import convert
 from tests.commands import runner
 
 h5py = pytest.importorskip("h5py")

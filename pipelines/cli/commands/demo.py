@@ -3,61 +3,60 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-
+from pipelines.cli.commands import COMMANDS
+from pipelines.cli.options import Call, command
 from pipelines.cli.say import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mining.config.mine import DemoConfig
+    from pipelines.demo import Example
+    from pipelines.mine import MineResult
 
 WIDTH = 100
 """Characters of a sentence that are shown."""
 
 
-def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the data and the runs.")] = Path(
-        "demo-run"
-    ),
-    model: Annotated[
-        Path | None, typer.Option("--model", "-m", help="Model folder; default: the bundled model.")
-    ] = None,
-) -> None:
-    """Hide translations among unaligned sentences, find them with the bundled model, and count.
+@COMMANDS.register("demo")
+@command(
+    "mining.config.mine:DemoConfig",
+    "demo",
+    "demo --output demo-own --model model-en-de",
+    file=False,
+)
+def demo(settings: DemoConfig, call: Call) -> None:
+    """Hide translations among unaligned sentences, find them with a model, and count.
 
     The sentences are the English and German messages in the gettext catalogues of the packages that
     `pip install 'bitext-miner[cpu,demo]'` brings. The threshold is tuned on one part and measured
     on another. Takes about twenty seconds on two cores; the same command again reuses what is done.
 
-    The model has not learnt from these catalogues, but from those of other programs: one message in
-    a hundred stands there with the same translation, and many in like words. Precision, recall and
-    F1 show that the machinery works; for the quality of the model see `docs/models.md`.
-
-    **Examples**
-
-    `bitext demo`
-
-    `bitext demo --output demo-own --model model-en-de`
+    The bundled model has not learnt from these catalogues, but from those of other programs: one
+    message in a hundred stands there with the same translation, and many in like words. Precision,
+    recall and F1 show that everything works; for the quality of the model see `docs/models.md`.
     """
     from pipelines import demo as job
 
     started = time.monotonic()
     catalogues = job.installed_catalogues()
     pairs = job.read_pairs(catalogues.values())
-    sizes = job.prepare(output, pairs, job.HIDDEN_PAIRS)
+    sizes = job.prepare(settings.output, pairs, job.HIDDEN_PAIRS)
     say(f"{len(pairs):,} distinct pairs from the catalogues of {', '.join(catalogues)}")
     for name, size in sizes.items():
-        say(
-            f"{name}: {size.gold:,} translations hidden among {size.source:,} English and {size.target:,} German "
-            "sentences"
-        )
+        sides = f"{size.source:,} English and {size.target:,} German sentences"
+        say(f"{name}: {size.gold:,} translations hidden among {sides}")
     say(f"mining dev to tune the threshold, then test with it ({time.monotonic() - started:.0f} s so far)")
-    result = job.tune_and_test(output, model)
-    _show_examples(job.examples(output))
+    result = job.tune_and_test(settings.output, settings.model)
+    _show_examples(job.examples(settings.output))
     _show_result(result, time.monotonic() - started)
+    say("your own files: bitext mine --source en.txt --target de.txt --output run")
     say(f"{result.pairs:,} mined pairs: {result.folder / 'pairs.tsv'}")
 
 
-def _show_examples(pairs: list[Any]) -> None:
+def _show_examples(pairs: Sequence[Example]) -> None:
     from textwrap import shorten
 
     say()
@@ -68,7 +67,7 @@ def _show_examples(pairs: list[Any]) -> None:
         say(f"           {target}")
 
 
-def _show_result(result: Any, seconds: float) -> None:
+def _show_result(result: MineResult, seconds: float) -> None:
     bucc = result.metrics["bucc"]
     counts = bucc["counts"]
     limit = "no threshold" if result.threshold is None else f"threshold {result.threshold:.4f}"
