@@ -20,12 +20,11 @@ def check_threshold(threshold: float | None) -> None:
         raise ValueError(f"threshold = {threshold!r}: give a finite number, or None to keep all pairs")
 
 
-def check_counts(**counts: int | None) -> None:
-    """Raise ValueError for a count that is no whole number above 0; None stands for one that is not
-    given."""
-    for name, count in counts.items():
-        if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
-            raise ValueError(f"{name} = {count!r}: give a whole number, 1 or more")
+def check_count(name: str, count: int) -> int:
+    """`count` as a Python int; raises ValueError for one that is no whole number above 0."""
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+        raise ValueError(f"{name} = {count!r}: give a whole number, 1 or more")
+    return int(count)
 
 
 def check_names(margin: str, strategy: str) -> None:

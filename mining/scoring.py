@@ -15,14 +15,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from mining.checks import check_counts
-from mining.config.corpus import BitextSpec, CorpusSpec
+from mining.checks import check_count
+from mining.config.corpus import MAX_CHARS, BitextSpec, CorpusSpec
+from mining.config.mine import MARGIN
 from mining.config.score import ScoreConfig
+from mining.config.search import K
 from mining.corpus import Row, dedup_key, list_inputs, read_rows, row_blocks
 from mining.devices import torch_threads
 from mining.encoder import Encoder, load_encoder
@@ -58,7 +62,7 @@ class Pool:
     """
 
     name: str
-    vectors: np.ndarray
+    vectors: NDArray[np.float32]
     rows: int
     unusable: int
     repeated: int
@@ -73,7 +77,8 @@ class Pool:
             )
 
 
-def _as_mined(vectors: np.ndarray) -> np.ndarray:
+def _as_mined(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors rounded as the miner keeps them."""
     return from_stored(to_stored(vectors))
 
 
@@ -150,29 +155,39 @@ def read_pool(spec: CorpusSpec, encoder: Encoder, k: int, side: str, threads: in
     return pool
 
 
+class _Numbers(NamedTuple):
+    """Columns of `SCORES_SCHEMA` for n pairs, (n,) each; None without pools."""
+
+    cosine: NDArray[np.float32]
+    source_mean: NDArray[np.float64] | None = None
+    target_mean: NDArray[np.float64] | None = None
+    margin: NDArray[np.float64] | None = None
+
+
 @dataclass
 class PairScorer:
     """Scores aligned pairs block by block, one row out for each row in, in order.
 
     `target_encoder` encodes the target side where the languages have separate parameters. `pools`
     are the source and the target pool, or None for the cosine alone. After the last block `tally`
-    has the number of scored rows (``scored``) and of those left out by reason, `floored` how many
-    ratios met a denominator near zero. Raises ValueError for a count below 1 and an unknown margin,
-    UsageError for a pool of fewer than k sentences.
+    has the number of scored rows (``scored``) and of those left out by reason; `floored` counts the
+    pairs without a defined margin (a ratio with a denominator near zero). Raises ValueError for a
+    count below 1 and an unknown margin, UsageError for a pool of fewer than k sentences.
     """
 
     encoder: Encoder
     pools: tuple[Pool, Pool] | None = None
-    k: int = 4
-    margin: str = "ratio"
-    max_chars: int = 10_000
+    k: int = K
+    margin: str = MARGIN
+    max_chars: int = MAX_CHARS
     threads: int = 0
     target_encoder: Encoder | None = None
     tally: Counter[str] = field(default_factory=Counter)
     floored: int = 0
 
     def __post_init__(self) -> None:
-        check_counts(k=self.k, max_chars=self.max_chars)
+        check_count("k", self.k)
+        check_count("max_chars", self.max_chars)
         MARGINS.check(self.margin)
         for pool, side in zip(self.pools or (), ("source", "target"), strict=False):
             pool.check(self.k, side)
@@ -204,7 +219,7 @@ class PairScorer:
             "id": text_array([row.id for row in rows]),
             "source": text_array([pair[0] for pair in texts]),
             "target": text_array([pair[1] for pair in texts]),
-            **{name: _spread(values, scored) for name, values in numbers.items()},
+            **{name: _spread(values, scored) for name, values in numbers._asdict().items()},
             "reason": pa.array(reasons, pa.string()),
         }
         return pa.concat_tables([part.cast(SCORES_SCHEMA) for part in table_parts(pa.table(columns))])
@@ -214,23 +229,23 @@ class PairScorer:
             return Reason.BLANK
         return Reason.TOO_LONG if max(map(len, pair)) > self.max_chars else None
 
-    def _numbers(self, source: np.ndarray, target: np.ndarray) -> dict[str, np.ndarray | None]:
+    def _numbers(self, source: NDArray[np.float32], target: NDArray[np.float32]) -> _Numbers:
         """Cosine, means and margin of the pairs of rows of two (n, d) float32 matrices of unit
         rows."""
         rows = np.arange(len(source))
         cosine = exact_cosines(source, target, rows, rows)
         if self.pools is None:
-            return {"cosine": cosine, "source_mean": None, "target_mean": None, "margin": None}
+            return _Numbers(cosine)
         source_pool, target_pool = self.pools
         source_mean = neighbour_means(knn(source, target_pool.vectors, self.k).cosines)
         target_mean = neighbour_means(knn(target, source_pool.vectors, self.k).cosines)
         margin, undefined = pair_scores(cosine, source_mean, target_mean, self.margin, self.threads)
         self.floored += undefined
-        return {"cosine": cosine, "source_mean": source_mean, "target_mean": target_mean, "margin": margin}
+        return _Numbers(cosine, source_mean, target_mean, margin)
 
 
-def _spread(values: np.ndarray | None, scored: np.ndarray) -> pa.Array:
-    """Values of the scored rows at their places, null elsewhere (and everywhere for None)."""
+def _spread(values: NDArray[np.floating] | None, scored: NDArray[np.bool_]) -> pa.Array:
+    """Values of the scored rows where these are, null elsewhere (and everywhere for None)."""
     if values is None:
         return pa.nulls(len(scored), pa.float64())
     spread = np.zeros(len(scored))

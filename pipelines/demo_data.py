@@ -34,6 +34,7 @@ def letters_key(text: str) -> bytes:
     """16 bytes that are equal for texts equal up to case, white space, punctuation, digits and
     symbols.
 
+    >>> from pipelines.demo_data import letters_key
     >>> letters_key("Delete 3 files?") == letters_key("delete %d files")
     False
     >>> letters_key("Delete 3 files?") == letters_key("delete files")

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from mining import load_encoder, mine
-from mining.api import match_texts, search_texts
+from mining.api import Sentences, match_texts, search_texts
+from mining.config.search import SearchSettings
 from mining.devices import resolve_threads
 from mining.errors import UsageError
 from mining.schemas import PAIRS_SCHEMA
@@ -131,7 +132,7 @@ def test_a_text_too_long_for_an_array_of_strings_is_named(encoder, monkeypatch):
 
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), -float("inf"), np.float32("nan"), "1", True])
 def test_a_threshold_that_is_no_number_is_refused(task, encoder, threshold):
-    searched = search_texts(["a house"], ["haus"], encoder, k=1)
+    searched = search_texts(Sentences(["a house"], encoder), Sentences(["haus"], encoder), SearchSettings(k=1))
     for work in (
         lambda: mine(["a house"], ["haus"], encoder, k=1, threshold=threshold),
         lambda: match_texts(searched, "ratio", "max", threshold),

@@ -17,6 +17,10 @@ Policy = Literal["strict", "replace", "skip"]
 Format = Literal["text", "tsv", "jsonl", "parquet", "tmx", "gettext"]
 
 
+MAX_CHARS = 10_000
+"""Characters of the longest text that is used, where nothing else is set."""
+
+
 class RowRules(Settings):
     """What a corpus and a bitext share: where the files are, how rows and ids are found, which rows
     are refused."""
@@ -38,7 +42,7 @@ class RowRules(Settings):
     """Invalid UTF-8: stop (strict), put U+FFFD in its place (replace) or drop the row (skip)."""
     on_bad_row: Literal["error", "skip"] = "error"
     """A row that is not of its format: stop, or drop the row."""
-    max_chars: int = Field(default=10_000, gt=0)
+    max_chars: int = Field(default=MAX_CHARS, gt=0)
     """Longer texts are not used; their rows are dropped as too_long."""
 
     @field_validator("path", mode="before")

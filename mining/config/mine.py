@@ -21,6 +21,9 @@ from mining.search.methods import SHARD_ROWS
 
 Margin = Annotated[str, one_of(MARGINS)]
 Strategy = Literal["forward", "backward", "intersection", "max"]
+MARGIN = "ratio"
+STRATEGY: Strategy = "max"
+"""Margin and strategy where nothing else is set."""
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -123,9 +126,9 @@ class MineConfig(Settings):
     shard: ShardSettings = ShardSettings()
     encode: EncodeSettings = EncodeSettings()
     search: SearchSettings = SearchSettings()
-    margin: Annotated[Margin, Flag(panel="Pairs")] = "ratio"
+    margin: Annotated[Margin, Flag(panel="Pairs")] = MARGIN
     """How a cosine is set against the mean of the neighbours' cosines."""
-    strategy: Strategy = "max"
+    strategy: Strategy = STRATEGY
     """Which best neighbours become pairs."""
     threshold: Annotated[
         float | Literal["auto", "tune", "none"], BeforeValidator(parse_threshold("tune", "none", "auto"))

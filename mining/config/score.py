@@ -9,7 +9,7 @@ from pydantic import model_validator
 from mining.config.base import Flag, Flags
 from mining.config.corpus import BitextSpec, CorpusSpec
 from mining.config.encode import ModelSettings, SideSettings
-from mining.config.mine import Margin
+from mining.config.mine import MARGIN, Margin
 from mining.config.search import K, Neighbours
 
 
@@ -46,7 +46,7 @@ class ScoreConfig(SideSettings, ModelSettings):
     """Sentences of the target side, likewise."""
     k: Neighbours = K
     """Nearest neighbours a side that the mean is taken of."""
-    margin: Margin = "ratio"
+    margin: Margin = MARGIN
     """How the cosine is set against the means of the neighbours."""
 
     @model_validator(mode="after")

@@ -1,9 +1,11 @@
-"""Reading piles of sentences and bitexts: files, formats, row rules, exact duplicates.
+r"""Reading piles of sentences and bitexts: files, formats, row rules, exact duplicates.
 
+>>> from pathlib import Path
 >>> from mining.corpus import CorpusSpec, read_rows
->>> spec = CorpusSpec(path="news-*.tsv.xz", columns=["id", "text"])
->>> sentences = {row.id: row.texts[0] for row in read_rows(spec) if row.reason is None}  # doctest:
-+SKIP
+>>> _ = Path("news.tsv").write_text("n1\tIt rains.\nn2\t\n")
+>>> spec = CorpusSpec(path="news.tsv", columns=["id", "text"])
+>>> [(row.id, row.texts, str(row.reason)) for row in read_rows(spec)]
+[('n1', ('It rains.',), 'None'), ('n2', ('',), 'blank')]
 """
 
 from __future__ import annotations

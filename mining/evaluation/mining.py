@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from mining.api import Searched, Side, Texts, match_texts, search_texts
-from mining.checks import check_names
+from mining.api import Searched, Sentences, Side, Texts, match_texts, search_texts
+from mining.checks import check_count, check_names
 from mining.config.corpus import CorpusSpec
+from mining.config.mine import STRATEGY
+from mining.config.search import K
 from mining.corpus import read_rows
 from mining.errors import InputError
 from mining.evaluation.bucc import BuccResult, evaluate_pairs
 from mining.evaluation.gold import Gold, read_gold
 from mining.evaluation.threshold import CrossValidation, cross_validate
 from mining.schemas import Reason
+from mining.search.memory import search_settings
 
 if TYPE_CHECKING:
     from mining.encoder import Encoder
@@ -85,7 +86,7 @@ def read_mining_task(source: CorpusSpec, target: CorpusSpec, gold: str | Path) -
     return MiningTask(list(left.values()), list(right.values()), read_gold(gold), list(left), list(right))
 
 
-def _ledger_rows(name: str, side: Side, valid: NDArray[np.bool_]) -> list[tuple[str, str, str, str | None]]:
+def _ledger_rows(name: str, side: Side) -> list[tuple[str, str, str, str | None]]:
     kept = side.rows.ids.to_pylist()
     rows: list[tuple[str, str, str, str | None]] = []
     for row_id, row in zip(side.ids, side.row.tolist(), strict=True):
@@ -93,7 +94,7 @@ def _ledger_rows(name: str, side: Side, valid: NDArray[np.bool_]) -> list[tuple[
             rows.append((name, row_id, Reason.BLANK, None))
         elif kept[row] != row_id:
             rows.append((name, row_id, Reason.DUPLICATE, kept[row]))
-        elif not valid[row]:
+        elif not side.valid[row]:
             rows.append((name, row_id, Reason.NO_PIECES, None))
     return rows
 
@@ -101,8 +102,7 @@ def _ledger_rows(name: str, side: Side, valid: NDArray[np.bool_]) -> list[tuple[
 def drop_ledger(searched: Searched) -> pa.Table:
     """The rows that were not searched, with the columns of ``dropped.parquet`` that evaluation
     reads."""
-    rows = _ledger_rows("source", searched.source, searched.source_valid)
-    rows += _ledger_rows("target", searched.target, searched.target_valid)
+    rows = [*_ledger_rows("source", searched.source), *_ledger_rows("target", searched.target)]
     return pa.Table.from_pylist([dict(zip(_LEDGER.names, row, strict=True)) for row in rows], schema=_LEDGER)
 
 
@@ -110,12 +110,13 @@ def evaluate_mining(
     task: MiningTask,
     encoder: Encoder,
     margins: Sequence[str] = ("ratio", "absolute"),
-    strategy: str = "max",
-    k: int = 4,
+    strategy: str = STRATEGY,
+    k: int = K,
     folds: int | None = 5,
     *,
     target_encoder: Encoder | None = None,
     threads: int = 0,
+    **search: object,
 ) -> dict[str, MarginResult]:
     """Mine a task and compare with its gold, for each of `margins`; texts are encoded and searched
     once.
@@ -126,8 +127,7 @@ def evaluate_mining(
     that are not among the ids, UsageError when k exceeds a side or folds the gold, and ValueError
     for an unknown margin or strategy.
 
-    >>> from mining import evaluate_mining, load_encoder
-    >>> from mining.evaluation import Gold, MiningTask
+    >>> from mining import Gold, MiningTask, evaluate_mining, load_encoder
     >>> english, german = ["I like tea.", "It is cold."], ["Es ist kalt.", "Ich mag Tee."]
     >>> task = MiningTask(english, german, Gold.from_pairs([("0", "1"), ("1", "0")]))
     >>> evaluate_mining(task, load_encoder(), k=1, folds=None)["ratio"].f1
@@ -135,16 +135,11 @@ def evaluate_mining(
     """
     for margin in margins:
         check_names(margin, strategy)
-    searched = search_texts(
-        task.source,
-        task.target,
-        encoder,
-        k,
-        source_ids=task.source_ids,
-        target_ids=task.target_ids,
-        target_encoder=target_encoder,
-        threads=threads,
+    sides = (
+        Sentences(task.source, encoder, task.source_ids),
+        Sentences(task.target, target_encoder or encoder, task.target_ids),
     )
+    searched = search_texts(*sides, search_settings(k=check_count("k", k), **search), threads)
     dropped, known = drop_ledger(searched), (frozenset(searched.source.ids), frozenset(searched.target.ids))
     results = {}
     for margin in margins:

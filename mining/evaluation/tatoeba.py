@@ -106,9 +106,9 @@ def tatoeba_error(
     keeps its languages apart; `threads` 0 uses every core. Raises ValueError when the sides are of
     unequal length or there is no pair.
 
-    >>> from mining import load_encoder  # doctest: +SKIP
-    >>> tatoeba_error(load_encoder("model"), ["Gute Nacht."], ["Good night."]).error  # doctest:
-    +SKIP
+    >>> from mining import load_encoder
+    >>> from mining.evaluation import tatoeba_error
+    >>> tatoeba_error(load_encoder(), ["Gute Nacht.", "Ja."], ["Good night.", "Yes."]).error
     0.0
     """
     if len(source_texts) != len(target_texts):

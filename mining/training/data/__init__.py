@@ -1,10 +1,4 @@
-"""Training data: bitexts filtered, split into units and laid out on disk as flat arrays.
-
->>> from mining.training.data import DataConfig, prepare
->>> config = DataConfig.model_validate({"bitext": {"path": "pairs.tsv.xz", "columns": ["source",
-"target"]}})
->>> pairs = prepare(config, "prepared")  # doctest: +SKIP
-"""
+"""Training data: bitexts filtered, split into tokens and laid out on disk as flat arrays."""
 
 from __future__ import annotations
 
