@@ -211,8 +211,8 @@ def cold_start(texts: list[str], tokenizer: PieceTokenizer, table: torch.Tensor,
     )
 
 
-def main() -> None:
-    """Measure and print."""
+def read_arguments() -> argparse.Namespace:
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (
         ("sentences", 100_000),
@@ -230,8 +230,14 @@ def main() -> None:
         action="store_true",
         help="results of 120 MB come from the system each time, and all pay for its page faults",
     )
-    a = parser.parse_args()
-    a.threads = resolve_threads(a.threads)
+    arguments = parser.parse_args()
+    arguments.threads = resolve_threads(arguments.threads)
+    return arguments
+
+
+def main() -> None:
+    """Measure and print."""
+    a = read_arguments()
     if not a.fresh_memory:
         keep_freed_memory()
     source = english(Path(os.environ.get("BITEXT_DATA", "../shared/data")))

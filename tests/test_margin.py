@@ -1,8 +1,14 @@
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mining import Gold, MiningTask, evaluate_mining, load_encoder, margins, mine, score_pairs
 from mining.margins import MARGINS
 from mining.margins.ratio import DENOMINATOR_FLOOR
 from mining.neighbour_scores import UNDEFINED_SCORE, best_neighbours, list_scores, neighbour_means, pair_scores
@@ -112,3 +118,55 @@ def test_threads_never_show():
     assert one.undefined == many.undefined == best_neighbours(*lists, "ratio", 3).undefined > 0
     one, many = (best_neighbours(*lists, "ratio", threads) for threads in (1, 3))
     assert [np.asarray(a).tobytes() for a in one] == [np.asarray(a).tobytes() for a in many]
+
+
+NEW_MARGIN = '''"""A margin of tomorrow."""
+
+from mining.compiled import compiled
+from mining.margins import MARGINS
+
+
+@MARGINS.register("squared")
+@compiled
+def squared(cosine: float, own_mean: float, other_mean: float) -> float:
+    """The square of the cosine, less the product of the means."""
+    return cosine * cosine - own_mean * other_mean
+'''
+
+
+@pytest.fixture
+def squared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a margin that is nothing but one more file in the package."""
+    folder = tmp_path / "margins"
+    folder.mkdir()
+    (folder / "squared.py").write_text(NEW_MARGIN)
+    monkeypatch.setattr(margins, "__path__", [*margins.__path__, str(folder)])
+    yield "squared"
+    sys.modules.pop("mining.margins.squared")
+    MARGINS._entries.pop("squared")
+
+
+def by_square(pair):
+    return pytest.approx(pair["cosine"] ** 2 - pair["source_mean"] * pair["target_mean"], abs=5e-6)
+
+
+def test_a_new_margin_is_one_file(squared, task, tiny_model, bitext, tmp_path):
+    encoder = load_encoder(tiny_model)
+    source, target = ([text for _, text in rows] for rows in (task.source_rows, task.target_rows))
+    ids = [[name for name, _ in rows] for rows in (task.source_rows, task.target_rows)]
+    pairs = mine(source, target, encoder, margin=squared, source_ids=ids[0], target_ids=ids[1])
+    assert all(pair["score"] == by_square(pair) for pair in pairs.to_pylist())
+    scores = score_pairs(source[:9], target[:9], encoder, source_pool=source, target_pool=target, margin=squared)
+    assert all(pair["margin"] == by_square(pair) for pair in scores.to_pylist() if pair["reason"] is None)
+    measured = evaluate_mining(MiningTask(source, target, Gold.from_pairs(task.gold_pairs), *ids), encoder, [squared])
+    assert measured[squared].f1 > 0.5
+    sides = ("--source", task.source, "--target", task.target, "--columns", "id,text", "--model", tiny_model)
+    for name, more in (("plain", ()), ("gold", ("--gold", task.gold))):
+        ended = bitext("mine", *sides, *more, "--margin", squared, "--output", tmp_path / name, "--quiet")
+        assert ended.code == 0, ended.err
+        mined = pq.read_table(tmp_path / name / "pairs.parquet")
+        assert mined.equals(pairs.slice(0, len(mined)))
+    assert len(mined) < len(pairs)
+    assert bitext("evaluate", "mining", *sides, "--gold", task.gold, "--margin", squared).code == 0
+    for command in (("mine",), ("score",), ("evaluate", "mining")):
+        assert squared in bitext(*command, "--help").out

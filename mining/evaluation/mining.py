@@ -121,9 +121,9 @@ def evaluate_mining(
     """Mine a task and compare with its gold, for each of `margins`; texts are encoded and searched
     once.
 
-    The threshold is tuned on all gold pairs and, with `folds`, held out fold by fold; the other
-    arguments are those of `mining.mine`. The pairs are those of `mining.mine`, and so the figures
-    those of ``bitext mine --gold`` and ``bitext evaluate bucc``. Raises InputError for gold ids
+    The threshold is tuned on all gold pairs and, with `folds`, held out fold by fold. The other
+    arguments and the pairs are those of `mining.mine`, the figures those of ``bitext mine --gold``.
+    Raises InputError for gold ids
     that are not among the ids, UsageError when k exceeds a side or folds the gold, and ValueError
     for an unknown margin or strategy.
 
@@ -135,11 +135,9 @@ def evaluate_mining(
     """
     for margin in margins:
         check_names(margin, strategy)
-    sides = (
-        Sentences(task.source, encoder, task.source_ids),
-        Sentences(task.target, target_encoder or encoder, task.target_ids),
-    )
-    searched = search_texts(*sides, search_settings(k=check_count("k", k), **search), threads)
+    source = Sentences(task.source, encoder, task.source_ids)
+    target = Sentences(task.target, target_encoder or encoder, task.target_ids)
+    searched = search_texts(source, target, search_settings(k=check_count("k", k), **search), threads)
     dropped, known = drop_ledger(searched), (frozenset(searched.source.ids), frozenset(searched.target.ids))
     results = {}
     for margin in margins:

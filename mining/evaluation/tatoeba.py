@@ -103,8 +103,7 @@ def tatoeba_error(
     The search is exact; of equal cosines the sentence that stands first is taken. A neighbour whose
     text equals the right one (NFKC, white space folded) is right. A pair of which a side cannot be
     encoded is an error in both directions. `target_encoder` encodes the target side where a model
-    keeps its languages apart; `threads` 0 uses every core. Raises ValueError when the sides are of
-    unequal length or there is no pair.
+    keeps its languages apart. Raises ValueError when the sides are of unequal length or empty.
 
     >>> from mining import load_encoder
     >>> from mining.evaluation import tatoeba_error
@@ -117,13 +116,9 @@ def tatoeba_error(
         raise ValueError("no pairs: an error rate needs at least one")
     source, source_valid = encode_checked(encoder, source_texts, threads)
     target, target_valid = encode_checked(target_encoder or encoder, target_texts, threads)
-    shards = (
-        VectorShard(0, source_valid, np.ascontiguousarray(source[source_valid])),
-        VectorShard(0, target_valid, np.ascontiguousarray(target[target_valid])),
-    )
     rows = np.arange(len(source_texts), dtype=np.int64)
     with torch_threads(threads):
-        forward, backward = search_shards(*shards, 1)
+        forward, backward = search_shards(_shard(source, source_valid), _shard(target, target_valid), 1)
         own = exact_cosines(source, target, rows, rows)
     usable = source_valid & target_valid
     return TatoebaResult(
@@ -132,6 +127,10 @@ def tatoeba_error(
         backward=_judge(backward, _text_numbers(source_texts), own, usable),
         unencoded=int((~usable).sum()),
     )
+
+
+def _shard(vectors: NDArray[np.float32], valid: NDArray[np.bool_]) -> VectorShard:
+    return VectorShard(0, valid, np.ascontiguousarray(vectors[valid]))
 
 
 def _text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
