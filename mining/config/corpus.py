@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from mining.config.base import Settings
+from mining.config.base import Settings, one_of
+from mining.corpus.formats import FORMATS
 
 Policy = Literal["strict", "replace", "skip"]
 """What is done about invalid UTF-8: stop, put U+FFFD in its place, or drop the row."""
-
-Format = Literal["text", "tsv", "jsonl", "parquet", "tmx", "gettext"]
 
 
 MAX_CHARS = 10_000
@@ -30,7 +29,7 @@ class RowRules(Settings):
     path: str | list[str]
     """Files: a path, a glob, or gettext:PACKAGE:LANG for the catalogues in an installed Python
     package."""
-    format: Literal["auto", "text", "tsv", "jsonl", "parquet", "tmx", "gettext"] = "auto"
+    format: Annotated[str, one_of(FORMATS, "auto")] = "auto"
     """auto goes by the extension, after that of the compression (gz, bz2, xz, zst)."""
     columns: list[str] | None = None
     """Names of all columns of a TSV file, in order. TSV needs them: it has no header, and is never
@@ -77,12 +76,20 @@ class RowRules(Settings):
         """Columns or fields read besides texts and id; their values are ``Row.extra``."""
         return ()
 
+    def text_fields(self, defaults: tuple[str, str]) -> tuple[str, ...]:
+        """The fields of the texts, one for a corpus and two for a bitext, which has `defaults`."""
+        raise TypeError(f"expected a CorpusSpec or BitextSpec, not {type(self).__name__}")
+
 
 class CorpusSpec(RowRules):
     """One side: a pile of sentences."""
 
     text: str = "text"
     """Column or field of the text; TMX: language code; gettext: msgid or msgstr."""
+
+    def text_fields(self, defaults: tuple[str, str]) -> tuple[str, ...]:
+        """See `RowRules.text_fields`."""
+        return (self.text,)
 
 
 class BitextSpec(RowRules):
@@ -115,3 +122,7 @@ class BitextSpec(RowRules):
     def extra_fields(self) -> tuple[str, ...]:
         """The column of the domain, then that of the score, where they are named."""
         return tuple(name for name in (self.domain, self.score) if name is not None)
+
+    def text_fields(self, defaults: tuple[str, str]) -> tuple[str, ...]:
+        """See `RowRules.text_fields`."""
+        return self.source or defaults[0], self.target or defaults[1]

@@ -11,13 +11,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Protocol
 
-from mining.corpus.spec import compression_of
 from mining.errors import InputError, RunError, UsageError
+
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
+"""By extension."""
 
 PLAIN_PIECE = 1 << 20
 PIECE = 1 << 16
 """Bytes decompressed at a time: what precedes a fault is handed on up to the last whole piece."""
 _NO_BYTES = "the file has no bytes at all"  # not even the header that compressed nothing has
+
+
+def compression_of(path: str) -> str | None:
+    """``gzip``, ``bz2``, ``xz``, ``zstd``, or None for a plain file; by extension, whatever its
+    case."""
+    return COMPRESSIONS.get(os.path.splitext(path)[1].lower())
+
+
+def without_compression(path: str) -> str:
+    """The path without the extension of its compression."""
+    return os.path.splitext(path)[0] if compression_of(path) else path
 
 
 class BrokenStreamError(InputError):

@@ -1,14 +1,58 @@
-"""From the paths of a spec to the sorted list of its files."""
+"""From the settings of a corpus or bitext to its files, and to the rows of these."""
 
 from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Iterator
 
-from mining.corpus.packages import is_package_path, package_catalogues, prefer_po
-from mining.corpus.spec import BitextSpec, InputFile, RowRules, layout
+import pyarrow as pa
+
+from mining.config.base import Settings
+from mining.config.corpus import BitextSpec, RowRules
+from mining.corpus.compression import Digest
+from mining.corpus.formats import FORMATS, format_of, name_of
+from mining.corpus.rows import Row, TableForm
 from mining.errors import UsageError
 from mining.shown import safe
+
+
+class InputFile(Settings):
+    """One file of a spec.
+
+    ``name`` is its path relative to the common parent of all files of the spec (the base name if
+    there is one file). ``target_path`` is the target side of a bitext in plain text, else None.
+    """
+
+    path: str
+    name: str
+    target_path: str | None = None
+
+
+def read_tables(spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
+    """The rows of one file of `spec` as tables of `TableForm`, in constant memory (gettext
+    catalogues are read whole).
+
+    Every line or record is a row: what cannot be used comes with a reason. Raises InputError for
+    faulty content, UsageError where settings and content do not fit (a missing Parquet column, a
+    language that TMX does not have). After the last table `digest` has been given the file's bytes
+    as they lie on disk (not those of a target file): with `new_digest` it is the `file_hash` of
+    what was read.
+    """
+    return format_of(spec, file.path).read(spec, file, digest)
+
+
+def read_corpus(spec: RowRules) -> Iterator[pa.Table]:
+    """The tables of all files of `spec`, in the order of ``list_inputs``."""
+    for file in list_inputs(spec):
+        yield from read_tables(spec, file)
+
+
+def read_rows(spec: RowRules) -> Iterator[Row]:
+    """The rows of all files of `spec` one by one, where a Python object a row is bearable."""
+    form = TableForm(spec)
+    for table in read_corpus(spec):
+        yield from form.rows(table)
 
 
 def list_inputs(spec: RowRules) -> list[InputFile]:
@@ -22,16 +66,17 @@ def list_inputs(spec: RowRules) -> list[InputFile]:
     # A file is named once, however many globs match it, or its rows would come twice with the same
     # ids.
     files = list({os.path.realpath(file): file for group in groups for file in group}.values())
-    formats = {file: layout(spec, file).format for file in files}
-    if isinstance(spec, BitextSpec) and "text" in formats.values():
+    by_format: dict[str, list[str]] = {}
+    for file in files:
+        by_format.setdefault(name_of(spec, file), []).append(file)
+        format_of(spec, file).layout(spec, file)
+    if isinstance(spec, BitextSpec) and any(FORMATS[name].aligned for name in by_format):
         return [_aligned_pair(groups)]
-    if spec.columns is not None and "tsv" not in formats.values():
+    if spec.columns is not None and not any(FORMATS[name].takes_columns for name in by_format):
         raise UsageError(
             f"{files[0]}: columns are declared, but no file is TSV: leave out `columns`, or set format: tsv"
         )
-    catalogues = [file for file in files if formats[file] == "gettext"]
-    kept = set(prefer_po(catalogues))
-    files = [file for file in files if formats[file] != "gettext" or file in kept]
+    files = [file for name, group in by_format.items() for file in FORMATS[name].chosen(group)]
     parent = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
     named = [InputFile(path=file, name=_display_name(file, parent)) for file in files]
     return sorted(named, key=lambda file: file.name)
@@ -44,10 +89,11 @@ def _display_name(file: str, parent: str) -> str:
 
 
 def _expand(spec: RowRules, path: str) -> list[str]:
-    if is_package_path(path):
-        if spec.format not in ("auto", "gettext"):
-            raise UsageError(f"{path}: is gettext, not {spec.format}: leave out `format`")
-        return package_catalogues(path)
+    prefix, colon, _ = path.partition(":")
+    if colon and prefix in FORMATS and FORMATS[prefix].own_paths:
+        if spec.format not in ("auto", prefix):
+            raise UsageError(f"{path}: is {prefix}, not {spec.format}: leave out `format`")
+        return FORMATS[prefix].expand(path)
     path = os.path.expanduser(path)
     if os.path.lexists(path) or not glob.has_magic(path):
         _check_file(path)

@@ -8,12 +8,12 @@ in ``\n`` has no extra line; an empty file has none."""
 from __future__ import annotations
 
 import codecs
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mining.config.corpus import Policy
 from mining.corpus.compression import BrokenStreamError, Digest, read_pieces
-from mining.corpus.foreign import HEAD, foreign
 from mining.corpus.rows import LONGEST_TEXT, invalid_utf8_error
 from mining.errors import InputError
 from mining.schemas import Reason
@@ -245,3 +245,87 @@ class _LineDecoder:
             raise invalid_utf8_error(self.path, number)
         reason = Reason.INVALID_UTF8 if not long.valid and self.policy == "skip" else Reason.TOO_LONG
         return FaultyLine(reason, long.head.decode("utf-8", "replace"), long.tabs)
+
+
+HEAD = 4096
+"""Bytes of a file that are looked at."""
+
+#: How files begin, the longer of two beginnings first, and what is wrong with them.
+_BEGINNINGS = {
+    codecs.BOM_UTF32_LE: "UTF-32LE",
+    codecs.BOM_UTF32_BE: "UTF-32BE",
+    codecs.BOM_UTF16_LE: "UTF-16LE",
+    codecs.BOM_UTF16_BE: "UTF-16BE",
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\0": "xz",
+    **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
+    b"PK\x03\x04": "zip",
+    b"PAR1\x15": "Parquet",
+}
+_ENDINGS = {"gzip": ".gz", "zstd": ".zst", "bzip2": ".bz2", "xz": ".xz", "Parquet": ".parquet"}
+#: Bytes of a unit.
+_UNITS = {"UTF-32LE": 4, "UTF-32BE": 4, "UTF-16LE": 2, "UTF-16BE": 2}
+_NO_TEXT = ("Cc", "Cn", "Co", "Cs")
+#: Every second byte of UTF-16 is a control character in most scripts (for others line feeds have to
+#: tell); in the right encoding hardly a character is odd.
+_ODD_BYTES, _ODD_CHARS = 0.25, 0.02
+
+
+def foreign(head: bytes) -> str | None:
+    """What a file is that begins with `head` (`HEAD` bytes, or all of it) and how to mend it; None
+    for text.
+
+    UTF-16 and UTF-32 are known by their marks or, without one, by what they would be as UTF-8: much
+    NUL and other controls. One NUL here and there is no such sign: it is a character like others.
+    """
+    found = next((name for start, name in _BEGINNINGS.items() if head.startswith(start)), None) or _wide(head)
+    if found is None:
+        return None
+    if found in _UNITS:
+        return f"it looks like {found}: convert it to UTF-8, for example with iconv -f {found} -t UTF-8"
+    mend = f"give its name the ending {_ENDINGS[found]}" if found in _ENDINGS else "unpack it"
+    return f"it looks like {found}, not text: {mend}"
+
+
+def _wide(head: bytes) -> str | None:
+    """The wide encoding in which `head` makes sense, where it makes none as UTF-8."""
+    if b"\0" not in head:
+        return None
+    much = _odd(head.decode("utf-8", "replace")) > len(head) * _ODD_BYTES
+    found, most = None, 0
+    for name, size in _UNITS.items():
+        if len(head) % size and len(head) < HEAD:
+            continue
+        text = head[: len(head) // size * size].decode(name, "replace")
+        plain, feeds = len(text.encode("ascii", "ignore")), text.count("\n")
+        # One character may be cut at the end of the head.
+        sensible = _odd(text) <= len(text) * _ODD_CHARS + (len(head) == HEAD)
+        if sensible and plain > most and (much or 1 < feeds == head.count(b"\n")):
+            found, most = name, plain
+    return found
+
+
+def _odd(text: str) -> int:
+    """Characters that are no part of a text: controls, unassigned code points, what could not be
+    decoded."""
+    spaces = "\t\n\v\f\r"
+    return sum(c == "\ufffd" or (c not in spaces and unicodedata.category(c) in _NO_TEXT) for c in text)
+
+
+_ASCII = bytes(set(range(0x20, 0x7F)) - {0x5C}) + b"\t\n\\n \\u0041 +AOQ- .xn--mnchen-3ya."
+"""All printable characters, with what stands for other characters in encodings of another
+purpose."""
+
+
+def text_encoding(name: str) -> str | None:
+    """Python's name for the encoding `name`; None if there is none, or none in which ASCII stands
+    for itself.
+
+    Such are UTF-16 and EBCDIC, in which the declaration could not have been read, and Python's
+    ``hex``, ``rot13``, ``idna`` or ``unicode_escape``, which encode something else.
+    """
+    try:
+        return codecs.lookup(name).name if _ASCII.decode(name) == _ASCII.decode("ascii") else None
+    except (LookupError, ValueError):
+        return None

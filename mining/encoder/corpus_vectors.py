@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from mining.config.encode import EncodeConfig
 from mining.corpus import list_inputs, read_corpus
-from mining.corpus.tables import table_blocks
+from mining.corpus.rows import table_blocks
 from mining.encoder.load import load_encoder
 from mining.encoder.protocol import Encoder
 from mining.encoder.vector_file import Block, Written, check_target, write_vectors

@@ -218,7 +218,7 @@ def find_sts(paths: Sequence[str | Path]) -> list[Path]:
     Raises UsageError when a path does not exist, a folder has none, or two files give one data
     set's name.
     """
-    from mining.corpus.spec import without_compression
+    from mining.corpus.compression import without_compression
 
     files: list[Path] = []
     for path in map(Path, paths):
@@ -241,7 +241,7 @@ def find_sts(paths: Sequence[str | Path]) -> list[Path]:
 
 def set_name(path: Path) -> str:
     """The name of the data set in a file: ``STS12.MSRpar`` for ``STS12.MSRpar.tsv.xz``."""
-    from mining.corpus.spec import without_compression
+    from mining.corpus.compression import without_compression
 
     return without_compression(path.name).removesuffix(".tsv")
 

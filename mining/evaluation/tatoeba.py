@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from mining.config.base import validate
 from mining.config.corpus import BitextSpec
 from mining.corpus import list_inputs, read_rows
+from mining.corpus.compression import without_compression
 from mining.corpus.dedup import dedup_key
-from mining.corpus.spec import layout, without_compression
+from mining.corpus.formats import format_of
 from mining.devices import torch_threads
 from mining.encoder.protocol import encode_checked
 from mining.errors import InputError, UsageError
@@ -257,7 +258,7 @@ def _bitexts(paths: Sequence[str], options: dict[str, object]) -> list[tuple[str
     plain: list[str] = []
     for path in paths:
         spec = validate(BitextSpec, {"path": path, **options}, path)
-        if layout(spec, path).format == "text":
+        if format_of(spec, path).aligned:
             plain.append(path)
         else:
             list_inputs(spec)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mining.corpus.charsets import text_encoding
+from mining.corpus.lines import text_encoding
 
 
 @pytest.mark.parametrize(

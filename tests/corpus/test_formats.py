@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mining.corpus import CorpusSpec, read_rows
-from mining.corpus.foreign import foreign
+from mining.corpus.lines import foreign
 from mining.errors import InputError
 
 TEXTS = ["one", "zwei Wörter", "три", "四\u2028四"]

@@ -12,8 +12,7 @@ import zstandard
 
 from mining.corpus import CorpusSpec, Row, read_rows
 from mining.corpus.compression import PLAIN_PIECE
-from mining.corpus.foreign import HEAD, foreign
-from mining.corpus.lines import MIN_LINE_LIMIT
+from mining.corpus.lines import HEAD, MIN_LINE_LIMIT, foreign
 from mining.errors import InputError
 
 

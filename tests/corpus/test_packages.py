@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mining.corpus import BitextSpec, list_inputs, read_rows
-from mining.corpus.packages import _by_language, _module_folders, _walk, package_catalogues, prefer_po
+from mining.corpus.formats.gettext import _by_language, _module_folders, _walk, package_catalogues, prefer_po
 from mining.errors import UsageError
 
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "{}"\nmsgstr "x"\n'

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mining.corpus import CorpusSpec, Row, parquet, read_corpus
-from mining.corpus.parquet import BATCH_ROWS
+from mining.corpus import CorpusSpec, Row, read_corpus
+from mining.corpus.formats import parquet
+from mining.corpus.formats.parquet import BATCH_ROWS
 from mining.errors import InputError, UsageError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mining.corpus.plurals import plural_forms
+from mining.corpus.formats._gettext import plural_forms
 
 HEADER = "Content-Type: text/plain\nPlural-Forms: {}\nX: y\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mining.corpus.po import Fault, Message, parse_po
+from mining.corpus.formats._gettext import Fault, Message, parse_po
 
 HEADER = 'msgid ""\nmsgstr ""\n#\n'
 

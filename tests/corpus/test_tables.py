@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from mining.corpus import BitextSpec, CorpusSpec, Row, read_corpus, read_rows
 from mining.corpus.compression import PLAIN_PIECE
-from mining.corpus.foreign import HEAD, foreign
-from mining.corpus.rows import PREVIEW_CHARS, dropped, make_row
-from mining.corpus.tables import TableForm, TextColumn, judged, table_blocks
+from mining.corpus.lines import HEAD, foreign
+from mining.corpus.rows import PREVIEW_CHARS, TableForm, TextColumn, dropped, judged, make_row, table_blocks
 from mining.errors import InputError
 from tests.corpus.reference import FaultError, is_utf8, reference_rows
 

@@ -5,10 +5,9 @@ import tracemalloc
 import pytest
 
 from mining.corpus import CorpusSpec, Row, list_inputs, read_rows
-from mining.corpus.spec import layout
-from mining.corpus.tmx import read_tmx
-from mining.corpus.tmx_units import Units
-from mining.corpus.xml_text import FORBIDDEN, xml_as_utf8
+from mining.corpus.formats import FORMATS
+from mining.corpus.formats._tmx import FORBIDDEN, Units, xml_as_utf8
+from mining.corpus.formats.tmx import unit_rows
 from mining.errors import InputError, UsageError
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header/><body>\n'
@@ -173,7 +172,7 @@ def test_ascii_is_read_as_utf8(write, texts, policy):
 def test_rows_before_a_fault_are_read(write):
     spec = CorpusSpec(path=write("a.tmx", _tmx(_tuv("de", "eins"), "<x>")), text="de")
     (file,) = list_inputs(spec)
-    rows = read_tmx(spec, file, layout(spec, file.path))
+    rows = unit_rows(spec, file, FORMATS["tmx"].layout(spec, file.path))
     assert next(rows).texts == ("eins",)
     with pytest.raises(InputError, match="not well-formed XML"):
         next(rows)

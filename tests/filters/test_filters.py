@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from mining.config.corpus import BitextSpec
 from mining.config.data import DataConfig
 from mining.corpus import Row
-from mining.corpus.tables import TableForm
+from mining.corpus.rows import TableForm
 from mining.errors import InputError, UsageError
 from mining.filters import FILTERS, FilterSettings, PairBatch, judge, reasons
 

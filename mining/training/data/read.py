@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from mining.config.corpus import BitextSpec
 from mining.config.data import DataConfig, DomainRule
 from mining.corpus import dedup_key, read_corpus
-from mining.corpus.spec import without_compression
+from mining.corpus.compression import without_compression
 from mining.errors import InputError, UsageError
 from mining.filters import Filter, PairBatch, judge
 from mining.io.arrays import GrowingArray

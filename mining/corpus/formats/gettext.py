@@ -1,21 +1,27 @@
-"""gettext catalogues (.po and .mo): translated messages as rows."""
+"""gettext catalogues (.po and .mo): translated messages as rows; also those inside installed Python
+packages, found without importing the package."""
 
 from __future__ import annotations
 
 import codecs
+import importlib.metadata
+import importlib.util
+import os
 import re
 import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mining.corpus.charsets import text_encoding
-from mining.corpus.compression import Digest, read_all
-from mining.corpus.mo import parse_mo
-from mining.corpus.plurals import PluralForms, plural_forms
-from mining.corpus.po import Fault, Message, parse_po
-from mining.corpus.rows import Row, dropped, generated_id, invalid_utf8_error, make_row
-from mining.corpus.spec import InputFile, Layout, RowRules, without_compression
-from mining.errors import InputError
+import pyarrow as pa
+
+from mining.config.corpus import CorpusSpec, RowRules
+from mining.corpus.compression import Digest, read_all, without_compression
+from mining.corpus.formats import FORMATS, Format, Layout, refuse_fields
+from mining.corpus.formats._gettext import Fault, Message, PluralForms, parse_mo, parse_po, plural_forms
+from mining.corpus.inputs import InputFile
+from mining.corpus.lines import text_encoding
+from mining.corpus.rows import Row, TableForm, dropped, generated_id, invalid_utf8_error, make_row
+from mining.errors import InputError, UsageError
 from mining.schemas import Reason
 
 _CHARSET = re.compile(r"\bcharset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)  # wherever in the header, as for msgfmt
@@ -37,7 +43,39 @@ class _Pair(NamedTuple):
     translation: str
 
 
-def read_catalogue(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
+class GettextFormat(Format):
+    """gettext: the text fields are ``msgid`` and ``msgstr``."""
+
+    extensions = (".po", ".mo")
+    pair_fields = ("msgid", "msgstr")
+    own_paths = True
+
+    def expand(self, path: str) -> list[str]:
+        """See `package_catalogues`."""
+        return package_catalogues(path)
+
+    def chosen(self, files: list[str]) -> list[str]:
+        """See `prefer_po`."""
+        return prefer_po(files)
+
+    def check(self, spec: RowRules, fields: tuple[str, ...], path: str) -> None:
+        """See `Format.check`."""
+        if not set(fields) <= set(self.pair_fields):
+            mend = "set source: msgid and target: msgstr, or the reverse"
+            if isinstance(spec, CorpusSpec):
+                mend = "set text: msgid (what the program says) or text: msgstr (its translation)"
+            raise UsageError(f"{path}: gettext has no '{fields[0]}': {mend}")
+        refuse_fields(spec, "gettext", path)
+
+    def read(self, spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
+        """Rows of one catalogue, which is read whole: catalogues are small."""
+        return TableForm(spec).tables(message_rows(spec, file, self.layout(spec, file.path), digest))
+
+
+FORMATS.register("gettext")(GettextFormat())
+
+
+def message_rows(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
     """Rows of one catalogue; the record number counts the rows.
 
     The header and obsolete, fuzzy and untranslated messages are no rows. A message with plural
@@ -45,7 +83,7 @@ def read_catalogue(spec: RowRules, file: InputFile, layout: Layout, digest: Dige
     gives it; without a rule, the first form and the last. A form that is missing gives no row.
     Where the msgid is a key and the extracted comment says ``Default: "..."`` (Plone's convention),
     that default is the source text; .mo files have no comments. What ``msgfmt`` refuses is a bad
-    row. A file is read whole: catalogues are small.
+    row.
     """
     for number, item in enumerate(_rows(file.path, digest), 1):
         row_id = generated_id(file.name, number)
@@ -163,3 +201,87 @@ def _unwrapped(lines: list[str]) -> str:
     """Lines were wrapped at a space, which is put back, or after a hyphen inside a word."""
     text = "".join(f"{line}{'' if _HYPHENATED.search(line) else ' '}" for line in lines[:-1]) + lines[-1]
     return _ESCAPE.sub(lambda escape: {"n": "\n", "t": "\t"}.get(escape[1], escape[1]), text)
+
+
+_NAME = re.compile(r"gettext:([A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?):([A-Za-z0-9_@.-]+)")
+
+
+def package_catalogues(path: str) -> list[str]:
+    """The catalogue files meant by ``gettext:PACKAGE:LANG``, sorted; of a .po and .mo of one name
+    only the .po.
+
+    PACKAGE is a module (``django``, ``plone.app.locales``) or the name of a distribution
+    (``djangorestframework``); LANG is the folder above ``LC_MESSAGES``, compared without case and
+    with ``-`` equal to ``_``. Raises UsageError if the package is not installed, or has no
+    catalogue of that language (naming those it has).
+    """
+    parsed = _NAME.fullmatch(path)
+    if parsed is None:
+        raise UsageError(f"{path}: expected gettext:PACKAGE:LANG, for example gettext:django:de")
+    package, language = parsed.groups()
+    folders = _module_folders(package)
+    by_language = _by_language(_walk(folders)) or _by_language(_distribution_files(package, bool(folders)))
+    if not by_language:
+        raise UsageError(f"{path}: the package '{package}' has no gettext catalogues (LANG/LC_MESSAGES/*.po or *.mo)")
+    files = [file for name in by_language if _folded(name) == _folded(language) for file in by_language[name]]
+    if not files:
+        languages = ", ".join(sorted(by_language))
+        raise UsageError(f"{path}: '{package}' has no catalogue in '{language}'; its languages are: {languages}")
+    return sorted(prefer_po(files))
+
+
+def prefer_po(files: Iterable[str]) -> list[str]:
+    """The files without each .mo whose .po, of the same folder and stem, is there too: it says
+    more."""
+    files = list(files)
+    stems = {stem for stem, extension in map(_split, files) if extension == ".po"}
+    return [file for file in files if _split(file)[1] != ".mo" or _split(file)[0] not in stems]
+
+
+def _split(file: str) -> tuple[str, str]:
+    stem, extension = os.path.splitext(without_compression(file))
+    return stem, extension.lower()
+
+
+def _folded(language: str) -> str:
+    return language.lower().replace("-", "_")
+
+
+def _module_folders(package: str) -> list[str]:
+    """The folders of a module. Only its top level goes through the import system, since more would
+    import parents."""
+    top, *rest = package.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        spec = None
+    roots = list(spec.submodule_search_locations or []) if spec else []
+    folders = [os.path.join(root, *rest) for root in roots]
+    return [folder for folder in folders if os.path.isdir(folder)]
+
+
+def _walk(folders: list[str]) -> Iterator[str]:
+    for folder in folders:
+        for parent, _, names in os.walk(folder):
+            yield from (os.path.join(parent, name) for name in names)
+
+
+def _distribution_files(package: str, is_module: bool) -> Iterator[str]:
+    try:
+        distribution = importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        if is_module:
+            return
+        raise UsageError(f"gettext: the Python package '{package}' is not installed: pip install {package}") from None
+    for file in distribution.files or []:
+        yield str(distribution.locate_file(file))
+
+
+def _by_language(files: Iterable[str]) -> dict[str, list[str]]:
+    languages: dict[str, list[str]] = {}
+    for file in files:
+        folder = os.path.dirname(file)
+        is_catalogue = _split(file)[1] in (".po", ".mo") and os.path.basename(folder) == "LC_MESSAGES"
+        if is_catalogue and os.path.isfile(file):
+            languages.setdefault(os.path.basename(os.path.dirname(folder)), []).append(file)
+    return languages

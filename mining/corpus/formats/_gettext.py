@@ -1,14 +1,19 @@
-r"""The grammar of gettext's .po files, as ``msgfmt`` reads it.
+r"""The parts of the gettext reader: the grammar of .po files, as ``msgfmt`` reads it, the binary
+.mo files, and plural forms.
 
-A parser of our own, since libraries take what ``msgfmt`` refuses and lose text over it: a missing
-quotation mark costs the first or last character of a message without a word. The grammar is small:
-comments, keywords, strings."""
+The parser of .po files is our own, since libraries take what ``msgfmt`` refuses and lose text over
+it: a missing quotation mark costs the first or last character of a message without a word. The
+grammar is small: comments, keywords, strings."""
 
 from __future__ import annotations
 
+import gettext
 import re
+import struct
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 _SPACE = " \t\r\f\v"
@@ -266,3 +271,90 @@ def _misplaced(keyword: str, name: str, last: str) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+_ORDERS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
+
+
+def parse_mo(data: bytes, charset: str) -> Iterator[Message]:
+    """The messages of a catalogue; undecodable bytes are surrogate escapes.
+
+    `line` is the place of a message, from 1; the header stands before them all and is not counted.
+
+    Raises ValueError or struct.error if the file is truncated or otherwise unsound.
+    """
+    order = _ORDERS.get(data[:4])
+    if order is None:
+        raise ValueError("it does not begin as a .mo file")
+    revision, count, *tables = struct.unpack(f"{order}4I", data[4:20])
+    if revision >> 16 > 1:
+        raise ValueError(f"its revision {revision >> 16} is unknown")
+    sources, translations = (_strings(data, order, table, count) for table in tables)
+    first = 0 if b"" in sources[:1] else 1
+    for place, (source, translation) in enumerate(zip(sources, translations, strict=True), first):
+        context, separator, message = source.rpartition(b"\4")
+        singular, *plural = message.split(b"\0", 1)
+        forms = translation.split(b"\0") if plural else [translation]
+        yield Message(
+            place,
+            _decoded(context, charset) if separator else None,
+            _decoded(singular, charset),
+            _decoded(plural[0], charset) if plural else None,
+            tuple(_decoded(form, charset) for form in forms),
+        )
+
+
+def _strings(data: bytes, order: str, table: int, count: int) -> list[bytes]:
+    if table + 8 * count > len(data):
+        raise ValueError("it is truncated")
+    places = list(struct.iter_unpack(f"{order}2I", data[table : table + 8 * count]))
+    if any(offset + length > len(data) for length, offset in places):
+        raise ValueError("it is truncated")
+    if sum(length for length, _ in places) > 4 * len(data):  # a small file must not become a large one
+        raise ValueError("its strings overlap")
+    return [data[offset : offset + length] for length, offset in places]
+
+
+def _decoded(text: bytes, charset: str) -> str:
+    return text.decode(charset, "surrogateescape")
+
+
+_HEADER = re.compile(r"^Plural-Forms:\s*nplurals\s*=\s*([0-9]{1,3})\s*;\s*plural\s*=([^;\n]*)", re.I | re.M)
+_NUMBERS = range(202)
+"""Numbers for which a rule is tried: no language distinguishes more than their last two digits, but
+for millions."""
+
+
+class PluralForms(NamedTuple):
+    """How many forms a translation has, and the places (from 0) of those for the singular and the
+    plural."""
+
+    total: int
+    singular: int
+    plural: int
+
+
+def plural_forms(header: str) -> PluralForms | None:
+    """What the line ``Plural-Forms`` of a catalogue's header says; None if it is absent or cannot
+    be a rule.
+
+    The singular of the source has the form for 1. Its plural has the form for most numbers from 2
+    to 201: neither that for 0 (Latvian's last) nor those for 2 or a few (Arabic, Welsh) nor that
+    for fractions (the fourth of Slavic languages), which no whole number has.
+    """
+    found = _HEADER.search(header)
+    return _by_rule(int(found[1]), found[2].strip()) if found else None
+
+
+@lru_cache(maxsize=256)
+def _by_rule(count: int, expression: str) -> PluralForms | None:
+    try:
+        # The parser of the standard library: it takes C's arithmetic on n and nothing else, up to
+        # 1,000 characters.
+        rule = gettext.c2py(expression)
+        forms = [rule(number) for number in _NUMBERS]
+    except (ValueError, ArithmeticError, SyntaxError, RecursionError, MemoryError):
+        return None
+    if not all(0 <= form < count for form in forms):
+        return None
+    return PluralForms(count, forms[1], Counter(forms[2:]).most_common(1)[0][0])

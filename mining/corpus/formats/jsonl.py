@@ -9,27 +9,36 @@ from typing import Any
 
 import pyarrow as pa
 
+from mining.config.corpus import RowRules
 from mining.corpus.compression import Digest
+from mining.corpus.formats import FORMATS, NO_ID, Format, Layout
+from mining.corpus.inputs import InputFile
 from mining.corpus.lines import FaultyLine, Line, ReplacedLine, numbered_lines, without_marks
-from mining.corpus.rows import Row, bad_row, dropped, generated_id, invalid_utf8_error, make_row
-from mining.corpus.spec import NO_ID, InputFile, Layout, RowRules
-from mining.corpus.tables import TableForm
+from mining.corpus.rows import Row, TableForm, bad_row, dropped, generated_id, invalid_utf8_error, make_row
 from mining.schemas import Reason
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def read_jsonl(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
-    """Rows of one file; ids are strings or integers.
+class JsonLinesFormat(Format):
+    """JSON lines: fields by their names."""
 
-    A dotted name (``translation.en``) is a field of an inner object, unless a field has that very
-    name. Without `spec.id` the first object decides for the file: if it has a field ``id``, every
-    row must.
-    """
-    reader = _JsonReader(spec, file, layout)
-    lines = numbered_lines(file.path, spec.invalid_utf8, spec.max_chars, digest)
-    return TableForm(spec).tables(reader.line(number, line) for number, line in lines)
+    extensions = (".jsonl", ".ndjson")
+
+    def read(self, spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
+        """Rows of one file; ids are strings or integers.
+
+        A dotted name (``translation.en``) is a field of an inner object, unless a field has that
+        very name. Without `spec.id` the first object decides for the file: if it has a field
+        ``id``, every row must.
+        """
+        reader = _JsonReader(spec, file, self.layout(spec, file.path))
+        lines = numbered_lines(file.path, spec.invalid_utf8, spec.max_chars, digest)
+        return TableForm(spec).tables(reader.line(number, line) for number, line in lines)
+
+
+FORMATS.register("jsonl")(JsonLinesFormat())
 
 
 class _UnfitError(Exception):

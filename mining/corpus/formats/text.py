@@ -9,21 +9,37 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mining.config.corpus import RowRules
 from mining.corpus.cells import find_cells, strings
 from mining.corpus.compression import Digest
+from mining.corpus.formats import FORMATS, Format, refuse_fields
+from mining.corpus.inputs import InputFile
 from mining.corpus.lines import FaultyLine, Line, ReplacedLine, read_blocks, without_marks
-from mining.corpus.rows import Row, dropped, generated_id, make_row
-from mining.corpus.spec import InputFile, Layout, RowRules
-from mining.corpus.tables import TableForm, TextColumn, judged
-from mining.errors import InputError
+from mining.corpus.rows import Row, TableForm, TextColumn, dropped, generated_id, judged, make_row
+from mining.errors import InputError, UsageError
 from mining.schemas import Reason
 
 
-def read_text(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
-    """Rows of one plain text file, or of the two files of a bitext (one text or two a row)."""
-    if file.target_path is None:
-        return _read_single(spec, file, digest)
-    return _read_aligned(spec, file, file.target_path, digest)
+class TextFormat(Format):
+    """Plain text: neither columns nor ids."""
+
+    extensions = (".txt", ".text")
+    aligned = True
+
+    def check(self, spec: RowRules, fields: tuple[str, ...], path: str) -> None:
+        """See `Format.check`."""
+        refuse_fields(spec, "text", path)
+        if spec.columns is not None:
+            raise UsageError(f"{path}: plain text has no columns: set format: tsv, or leave out `columns`")
+
+    def read(self, spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
+        """Rows of one file, or of the two files of a bitext (one text or two a row)."""
+        if file.target_path is None:
+            return _read_single(spec, file, digest)
+        return _read_aligned(spec, file, file.target_path, digest)
+
+
+FORMATS.register("text")(TextFormat())
 
 
 def _read_single(spec: RowRules, file: InputFile, digest: Digest | None) -> Iterator[pa.Table]:

@@ -8,28 +8,48 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mining.config.corpus import RowRules
 from mining.corpus.cells import find_cells, inspect, strings
 from mining.corpus.compression import Digest
+from mining.corpus.formats import FORMATS, Format, Layout
+from mining.corpus.inputs import InputFile
 from mining.corpus.lines import FaultyLine, Line, ReplacedLine, read_blocks, split_cells, split_lines
-from mining.corpus.rows import Row, bad_row, dropped, generated_id, make_row
-from mining.corpus.spec import InputFile, Layout, RowRules
-from mining.corpus.tables import TableForm, TextColumn, judged
+from mining.corpus.rows import Row, TableForm, TextColumn, bad_row, dropped, generated_id, judged, make_row
+from mining.errors import UsageError
 
 
-def read_tsv(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
-    """Rows of one TSV file; the id comes from the column `spec.id`, by default ``id`` if such a
-    column is declared.
+class TsvFormat(Format):
+    """TSV whose columns the settings declare."""
 
-    Blocks of lines are cut by a kernel. Whatever is unusual (a line of another width, a row without
-    an id, invalid UTF-8, a line beyond all length) goes through `TsvReader`, the reference.
-    """
-    reader = TsvReader(spec, file, layout)
-    form = TableForm(spec)
-    for first, block in read_blocks(file.path, spec.invalid_utf8, spec.max_chars, digest=digest):
-        if isinstance(block, bytes):
-            yield _block_table(reader, form, first, block)
-        else:
-            yield from form.tables(reader.rows(first, block))
+    extensions = (".tsv", ".tab")
+    takes_columns = True
+
+    def check(self, spec: RowRules, fields: tuple[str, ...], path: str) -> None:
+        """See `Format.check`."""
+        if spec.columns is None:
+            raise UsageError(f"{path}: declare the columns of the TSV in their order, for example columns: [id, text]")
+        for name in (*fields, *spec.extra_fields, *([spec.id] if spec.id else [])):
+            if name not in spec.columns:
+                declared = ", ".join(spec.columns)
+                raise UsageError(f"{path}: no column '{name}' is declared; declared: {declared}: correct the name")
+
+    def read(self, spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
+        """Rows of one file; the id comes from the column `spec.id`, by default ``id`` if such a
+        column is declared.
+
+        Blocks of lines are cut by a kernel. Whatever is unusual (a line of another width, a row
+        without an id, invalid UTF-8, a line beyond all length) goes through `TsvReader`.
+        """
+        reader = TsvReader(spec, file, self.layout(spec, file.path))
+        form = TableForm(spec)
+        for first, block in read_blocks(file.path, spec.invalid_utf8, spec.max_chars, digest=digest):
+            if isinstance(block, bytes):
+                yield _block_table(reader, form, first, block)
+            else:
+                yield from form.tables(reader.rows(first, block))
+
+
+FORMATS.register("tsv")(TsvFormat())
 
 
 def _block_table(reader: TsvReader, form: TableForm, first: int, block: bytes) -> pa.Table:

@@ -9,14 +9,16 @@ from xml.etree.ElementTree import ParseError
 from xml.parsers.expat import ErrorString
 from xml.parsers.expat.errors import XML_ERROR_BAD_CHAR_REF, XML_ERROR_INVALID_TOKEN, codes
 
+import pyarrow as pa
 from defusedxml.common import DefusedXmlException  # type: ignore[import-untyped]
 from defusedxml.ElementTree import DefusedXMLParser  # type: ignore[import-untyped]
 
+from mining.config.corpus import BitextSpec, RowRules
 from mining.corpus.compression import BrokenStreamError, Digest, read_pieces
-from mining.corpus.rows import Row, bad_row, dropped, generated_id, make_row
-from mining.corpus.spec import InputFile, Layout, RowRules
-from mining.corpus.tmx_units import Unit, Units
-from mining.corpus.xml_text import FORBIDDEN, INVALID_BYTES, xml_as_utf8
+from mining.corpus.formats import FORMATS, Format, Layout, refuse_fields
+from mining.corpus.formats._tmx import FORBIDDEN, INVALID_BYTES, Unit, Units, xml_as_utf8
+from mining.corpus.inputs import InputFile
+from mining.corpus.rows import Row, TableForm, bad_row, dropped, generated_id, make_row
 from mining.errors import InputError, UsageError
 from mining.schemas import Reason
 
@@ -26,15 +28,34 @@ _KEPT = 1 << 16
 _MARKS = (INVALID_BYTES.encode(), FORBIDDEN.encode())
 
 
-def read_tmx(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
-    """Rows of one file; the text fields are language codes, compared without case.
+class TmxFormat(Format):
+    """TMX: the text fields are language codes."""
 
-    ``de`` also takes ``de-AT`` where a unit has no plain ``de``, and ``de-AT`` takes ``de``. A unit
-    without the language is a blank row; a file in which no unit has it raises UsageError naming the
-    languages there are. Faulty XML raises InputError with its line. A unit with a character that
-    XML does not allow is a bad row; ``invalid_utf8: replace`` and ``skip`` do with it as with
-    invalid bytes.
-    """
+    extensions = (".tmx",)
+
+    def check(self, spec: RowRules, fields: tuple[str, ...], path: str) -> None:
+        """See `Format.check`."""
+        if isinstance(spec, BitextSpec) and not (spec.source and spec.target):
+            raise UsageError(f"{path}: TMX needs two language codes, for example source: en and target: de")
+        refuse_fields(spec, "tmx", path, only_id="tuid")
+
+    def read(self, spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
+        """Rows of one file; language codes are compared without case.
+
+        ``de`` also takes ``de-AT`` where a unit has no plain ``de``, and ``de-AT`` takes ``de``. A
+        unit without the language is a blank row; a file in which no unit has it raises UsageError
+        naming the languages there are. Faulty XML raises InputError with its line. A unit with a
+        character that XML does not allow is a bad row; ``invalid_utf8: replace`` and ``skip`` do
+        with it as with invalid bytes.
+        """
+        return TableForm(spec).tables(unit_rows(spec, file, self.layout(spec, file.path), digest))
+
+
+FORMATS.register("tmx")(TmxFormat())
+
+
+def unit_rows(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[Row]:
+    """The units of a file as rows."""
     target = Units(layout.fields, spec.max_chars)
     number = 0
     for piece in _parsed(file.path, target, spec, digest):

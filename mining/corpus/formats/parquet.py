@@ -11,11 +11,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
+from mining.config.corpus import RowRules
 from mining.corpus.cells import inspect
 from mining.corpus.compression import Digest, open_seekable
-from mining.corpus.rows import Row, bad_row, dropped, generated_id, invalid_utf8_error, make_row
-from mining.corpus.spec import NO_ID, InputFile, Layout, RowRules
-from mining.corpus.tables import TableForm, TextColumn, judged
+from mining.corpus.formats import FORMATS, NO_ID, Format, Layout
+from mining.corpus.inputs import InputFile
+from mining.corpus.rows import (
+    Row,
+    TableForm,
+    TextColumn,
+    bad_row,
+    dropped,
+    generated_id,
+    invalid_utf8_error,
+    judged,
+    make_row,
+)
 from mining.errors import InputError, UsageError
 from mining.schemas import Reason
 
@@ -25,28 +36,36 @@ _BATCH_BYTES = 1 << 26
 _NAMES_SHOWN = 500
 
 
-def read_parquet(spec: RowRules, file: InputFile, layout: Layout, digest: Digest | None = None) -> Iterator[pa.Table]:
-    """Rows of one file; text columns hold strings (null counts as blank), the id column strings or
-    integers.
+class ParquetFormat(Format):
+    """Parquet: columns by their names, or fields of groups of columns."""
 
-    A dotted name (``translation.en``) is a field of a struct, unless a column has that very name.
-    Raises UsageError for a missing column (naming those there are), one that stands twice or one of
-    another type, InputError for a file that is not Parquet or is damaged.
-    """
-    reader, number = _Reader(spec, file, layout), 0
-    with open_seekable(file.path, digest) as stream:
-        try:
-            parquet = pq.ParquetFile(stream)
-            wanted = reader.columns(parquet.schema_arrow)
-            for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=wanted):
-                for part in _halved(reader.fields(batch)):
-                    yield from reader.tables(number + 1, part)
-                    number += len(part.texts[0])
-        except (pa.ArrowException, OSError) as error:
-            problem = " ".join(str(error).split())
-            raise InputError(
-                f"{file.path}, after row {number}: not a sound Parquet file ({problem}): fetch or write it again"
-            ) from None
+    extensions = (".parquet", ".pq")
+
+    def read(self, spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
+        """Rows of one file; text columns hold strings (null counts as blank), the id column strings
+        or integers.
+
+        A dotted name (``translation.en``) is a field of a struct, unless a column has that very
+        name. Raises UsageError for a missing column (naming those there are), one that stands twice
+        or one of another type, InputError for a file that is not Parquet or is damaged.
+        """
+        reader, number = _Reader(spec, file, self.layout(spec, file.path)), 0
+        with open_seekable(file.path, digest) as stream:
+            try:
+                parquet = pq.ParquetFile(stream)
+                wanted = reader.columns(parquet.schema_arrow)
+                for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=wanted):
+                    for part in _halved(reader.fields(batch)):
+                        yield from reader.tables(number + 1, part)
+                        number += len(part.texts[0])
+            except (pa.ArrowException, OSError) as error:
+                problem = " ".join(str(error).split())
+                raise InputError(
+                    f"{file.path}, after row {number}: not a sound Parquet file ({problem}): fetch or write it again"
+                ) from None
+
+
+FORMATS.register("parquet")(ParquetFormat())
 
 
 class _Fields(NamedTuple):
