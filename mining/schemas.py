@@ -8,6 +8,8 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
+#: The two sides of what is aligned, in this order.
+SIDES = ("source", "target")
 #: Scores and cosines are written and compared with this many decimals.
 DECIMALS = 6
 

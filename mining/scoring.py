@@ -38,7 +38,7 @@ from mining.io.parquet import write_parquet
 from mining.io.tsv import write_tsv
 from mining.margins import MARGINS
 from mining.neighbour_scores import neighbour_means, pair_scores
-from mining.schemas import DECIMALS, SCORES_SCHEMA, Reason
+from mining.schemas import DECIMALS, SCORES_SCHEMA, SIDES, Reason
 from mining.search.exact import knn
 from mining.search.vectors import exact_cosines, from_stored, to_stored
 from mining.text_arrays import table_parts, text_array, whole
@@ -189,7 +189,7 @@ class PairScorer:
         check_count("k", self.k)
         check_count("max_chars", self.max_chars)
         MARGINS.check(self.margin)
-        for pool, side in zip(self.pools or (), ("source", "target"), strict=False):
+        for pool, side in zip(self.pools or (), SIDES, strict=False):
             pool.check(self.k, side)
 
     def score(self, rows: Iterable[Row]) -> Iterator[pa.Table]:

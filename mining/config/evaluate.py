@@ -10,9 +10,13 @@ from pydantic import BeforeValidator, Field
 from mining.config.base import Flag, Flags, Settings
 from mining.config.corpus import CorpusSpec, Policy
 from mining.config.encode import ModelSettings, SideSettings, TableSettings
-from mining.config.mine import Margin, Strategy, parse_threshold
+from mining.config.mine import STRATEGY, Margin, Strategy, parse_threshold
 from mining.config.search import K, Neighbours
 
+MARGINS = ("ratio", "absolute")
+"""Margins that are measured, where nothing else is set."""
+FOLDS = 5
+"""Folds of the gold pairs, where nothing else is set."""
 GOLD = "Lines of source id, tab, target id; a third column is a domain."
 
 
@@ -65,13 +69,13 @@ class MiningTaskConfig(SideSettings, ModelSettings, JsonSettings):
     target: Annotated[CorpusSpec, Flags(path="--target", text="--target-text")]
     """Target sentences."""
     gold: str = Field(description=GOLD)
-    margin: list[Margin] = Field(default=["ratio", "absolute"], min_length=1)
+    margin: list[Margin] = Field(default=list(MARGINS), min_length=1)
     """Margins that are measured."""
-    strategy: Strategy = "max"
+    strategy: Strategy = STRATEGY
     """Which best neighbours become pairs."""
     k: Neighbours = K
     """Nearest neighbours a side."""
-    folds: int = Field(default=5, ge=0)
+    folds: int = Field(default=FOLDS, ge=0)
     """Folds of the gold pairs; 0: none."""
 
 

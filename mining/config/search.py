@@ -12,12 +12,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails
 
 from mining.config.base import one_of
-from mining.search.methods import METHODS, MethodSettings
+from mining.search.methods import METHODS, K, MethodSettings
 
 AUTO = "auto"
-K = 4
-"""Nearest neighbours a side, where nothing else is set."""
-
 Neighbours = Annotated[int, Field(gt=0, le=2048)]
 _SHARED = frozenset(MethodSettings.model_fields)
 

@@ -21,6 +21,7 @@ from mining.io.atomic import replace_file
 from mining.io.files import MOST_JSON, read_buffer, read_bytes
 from mining.io.json_file import parse_json, write_json
 from mining.io.tensors import read_tensors
+from mining.schemas import SIDES
 from mining.shown import listed, quoted, short
 
 __all__ = [
@@ -43,8 +44,6 @@ TABLE_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 BUNDLED_MODEL = Path(__file__).resolve().parent.parent / "bundled_model"
 _ENCODING_KEYS = ("format_version", "kind", "network", "units", "dim", "dtype", "shared")
-SIDES = ("source", "target")
-"""Names of two languages that are kept apart when they were not given any."""
 
 
 def bundled_model() -> Path:

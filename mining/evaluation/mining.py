@@ -13,6 +13,7 @@ import pyarrow as pa
 from mining.api import Searched, Sentences, Side, Texts, match_texts, search_texts
 from mining.checks import check_count, check_names
 from mining.config.corpus import CorpusSpec
+from mining.config.evaluate import FOLDS, MARGINS
 from mining.config.mine import STRATEGY
 from mining.config.search import K
 from mining.corpus import read_rows
@@ -109,10 +110,10 @@ def drop_ledger(searched: Searched) -> pa.Table:
 def evaluate_mining(
     task: MiningTask,
     encoder: Encoder,
-    margins: Sequence[str] = ("ratio", "absolute"),
+    margins: Sequence[str] = MARGINS,
     strategy: str = STRATEGY,
     k: int = K,
-    folds: int | None = 5,
+    folds: int | None = FOLDS,
     *,
     target_encoder: Encoder | None = None,
     threads: int = 0,

@@ -15,14 +15,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mining.errors import InputError, UsageError
-from mining.schemas import Reason
+from mining.schemas import SIDES, Reason
 from mining.text_arrays import text_array
 
 #: Ids, as a list or in Arrow.
 Ids: TypeAlias = list[str] | pa.Array | pa.ChunkedArray
 #: A table in memory, or the Parquet file to stream it from.
 TableSource: TypeAlias = pa.Table | str | Path
-SIDES = ("source", "target")
 #: The rank of a pair that no list has, above all others.
 _ABSENT = np.iinfo(np.int32).max
 BLOCK_ROWS = 524_288

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The machine for which `auto` chooses, whatever the machine at hand.
 REFERENCE_CORES = 2
+#: Nearest neighbours a side where nothing else is set.
+K = 4
 #: Rows of a shard where nothing else is set.
 SHARD_ROWS = 250_000
 #: Seconds that any search takes to start its stages, and bytes of a process with its libraries.
@@ -56,7 +58,7 @@ class Task:
     source_rows: int
     target_rows: int
     dim: int
-    k: int = 4
+    k: int = K
     device: str = "cpu"
     cores: int = REFERENCE_CORES
     shard_rows: int = SHARD_ROWS

@@ -21,7 +21,7 @@ from mining.encoder.tokens import WORD_BOUNDARY, Tokens
 from mining.errors import InputError, UsageError
 from mining.io.arrays import GrowingArray, array_facts, write_array
 from mining.io.json_file import write_json
-from mining.schemas import Reason
+from mining.schemas import SIDES, Reason
 from mining.training.data.hdf5 import (
     BLOCK_ROWS,
     VOCABULARY_SUFFIX,
@@ -40,7 +40,6 @@ from mining.training.data.prepared import (
     GROUPS,
     IDS,
     OFFSETS,
-    SIDES,
     PreparedPairs,
     array_name,
     open_prepared,

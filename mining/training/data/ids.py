@@ -13,8 +13,8 @@ import numpy as np
 from mining.config.data import DataConfig
 from mining.encoder.tokens import Tokens
 from mining.io.arrays import GrowingArray, write_array
-from mining.schemas import Reason
-from mining.training.data.prepared import DOMAIN, GROUPS, IDS, OFFSETS, SIDES, array_name
+from mining.schemas import SIDES, Reason
+from mining.training.data.prepared import DOMAIN, GROUPS, IDS, OFFSETS, array_name
 from mining.training.data.read import Report, Spool
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mining.encoder.tokenizers import Tokenizer
 
 FORMAT_VERSION = 2
-SIDES = ("source", "target")
 GROUPS, DOMAIN, IDS, OFFSETS = "groups", "domain", "ids", "offsets"
 _MEND = "copy the whole folder again, or prepare it anew with --overwrite"
 
