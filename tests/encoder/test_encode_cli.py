@@ -8,7 +8,7 @@ import pytest
 from mining.encoder import SentenceEncoder, corpus_vectors, load_encoder, model_folder, read_vectors
 from mining.errors import InputError, UsageError
 from pipelines.cli.commands.encode import encode
-from tests.commands import runner
+from tests.cli.runner import runner
 
 run = runner(encode)
 

@@ -11,7 +11,7 @@ from mining.io.parquet import write_parquet
 from mining.io.tsv import write_tsv
 from mining.schemas import CANDIDATES_SCHEMA, DROPPED_SCHEMA, PAIRS_SCHEMA
 from pipelines.cli.commands.evaluate.bucc import bucc
-from tests.commands import runner
+from tests.cli.runner import runner
 
 run = runner(bucc)
 

@@ -17,7 +17,7 @@ from mining.encoder.networks import AverageNetwork
 from mining.errors import UsageError
 from pipelines.cli.commands.score import score
 from pipelines.mine import MineResult
-from tests.commands import runner
+from tests.cli.runner import runner
 from tests.conftest import Task
 from tests.pipelines.conftest import contents
 

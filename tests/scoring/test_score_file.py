@@ -12,7 +12,7 @@ from mining.errors import InputError, RunError, UsageError
 from mining.schemas import SCORES_SCHEMA
 from mining.scoring import SCORED, ScoreConfig, score_file
 from pipelines.cli.commands.score import score
-from tests.commands import runner
+from tests.cli.runner import runner
 from tests.scoring.conftest import SENTENCES, vector_file
 
 PAIRS = [

@@ -8,7 +8,7 @@ import yaml
 from mining.errors import UsageError
 from mining.training.data import open_prepared
 from pipelines.cli.commands.prepare import prepare, table
-from tests.commands import runner
+from tests.cli.runner import runner
 
 run = runner(prepare)
 

@@ -14,7 +14,7 @@ from mining.errors import InputError, UsageError
 from mining.training import Progress, TrainConfig
 from mining.training.data import DataConfig, prepare
 from pipelines.cli.commands.train import describe, train
-from tests.commands import runner
+from tests.cli.runner import runner
 
 run = runner(train)
 

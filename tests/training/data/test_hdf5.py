@@ -31,7 +31,7 @@ from mining.training.data.hdf5 import (
 )
 from mining.training.data.hdf5_prepared import prepare_hdf5, unit_names, write_prepared_hdf5
 from pipelines.cli.commands.convert import convert
-from tests.commands import runner
+from tests.cli.runner import runner
 
 h5py = pytest.importorskip("h5py")
 SIDE = st.lists(st.integers(0, 30), max_size=4)

@@ -21,7 +21,7 @@ from pipelines.cli import app
 from pipelines.cli.say import LogFormatter, say, show_table, warn
 from pipelines.progress import Progress
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 #: Red, a bell, a line of its own, C1's CSI, text from right to left, a byte that is no UTF-8, and
 #: markup of rich.
 EVIL = "a\x1b[31mb\x07c\nd\x9bm\u202ee\udce9[red]f"
