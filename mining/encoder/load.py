@@ -15,7 +15,7 @@ from mining.encoder.networks import AverageNetwork, build_network
 from mining.encoder.networks.average import BIAS
 from mining.encoder.stored import StoredNetwork, StoredTable, check_type
 from mining.encoder.tokenizers import Tokenizer
-from mining.encoder.word_cache import WORD_MEMORY
+from mining.encoder.word_cache.table import WORD_MEMORY
 from mining.errors import UsageError
 
 

@@ -1,7 +1,7 @@
 """A sentencepiece model's rules of normalisation: checked before anything follows them, and what is
 unseen left out.
 
-The rules are a double-array trie of keys and the replacements behind it (see `words.charsmap`).
+The rules are a double-array trie of keys and the replacements behind it (see `word_cache.proof`).
 Sentencepiece follows them without looking where they lead, so a file made for it reads beyond its
 memory or goes in circles for ever.
 """
@@ -26,7 +26,7 @@ _MOST_UNITS = (1 << 21) - (1 << 16)
 """Offsets of a trie reach so far, with room for what is added."""
 _BLOCK = 256
 _BYTES = np.arange(_BLOCK)
-_LEAF, _HAS_LEAF, _NO_CHILD = np.uint32(1 << 31), np.uint32(1 << 8), np.uint32(1 << 31)
+LEAF, HAS_LEAF, _NO_CHILD = np.uint32(1 << 31), np.uint32(1 << 8), np.uint32(1 << 31)
 
 
 def applied_model(model: bytes) -> bytes:
@@ -88,7 +88,7 @@ def read_rules(blob: bytes) -> tuple[np.ndarray, np.ndarray]:
     return units, values
 
 
-def _bases(units: np.ndarray) -> np.ndarray:
+def child_bases(units: np.ndarray) -> np.ndarray:
     """(u,) int64: where the child of each unit under byte 0 lies; under byte b it is ``base ^
     b``."""
     wide = units.astype(np.int64)
@@ -104,15 +104,15 @@ def _check(units: np.ndarray, values: np.ndarray) -> None:
     a unit."""
     if len(units) > _MOST_UNITS:
         raise ValueError(f"the rules of normalisation have {len(units):,} places, more than {_MOST_UNITS:,}")
-    places, bases = np.arange(len(units)), _bases(units)
-    children = np.flatnonzero(units < _LEAF)
+    places, bases = np.arange(len(units)), child_bases(units)
+    children = np.flatnonzero(units < LEAF)
     parents = children ^ (units[children] & 0xFF).astype(np.int64)
     zeros = np.flatnonzero(values == 0)
     nodes, ways, total = places[:1], np.ones(1), 1.0
     for _ in range(LONGEST_KEY + 1):
         if (bases[nodes] | 0xFF).max() >= len(units):
             raise ValueError("the rules of normalisation lead out of themselves")
-        _check_replacements(units[bases[nodes[(units[nodes] & _HAS_LEAF) != 0]]], zeros)
+        _check_replacements(units[bases[nodes[(units[nodes] & HAS_LEAF) != 0]]], zeros)
         below = np.bincount(bases[nodes], ways, len(units))[parents]
         nodes, ways = children[below > 0], below[below > 0]
         total += float(ways.sum())
@@ -125,7 +125,7 @@ def _check(units: np.ndarray, values: np.ndarray) -> None:
 
 def _check_replacements(leaves: np.ndarray, zeros: np.ndarray) -> None:
     """The replacements that units stand for end, and soon; `zeros` are the places of their ends."""
-    starts = (leaves & ~_LEAF).astype(np.int64)
+    starts = (leaves & ~LEAF).astype(np.int64)
     if not len(starts):
         return
     if starts.max() > zeros[-1]:
@@ -157,14 +157,14 @@ def _cleaned(units: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
     """The same rules with replacements that hold nothing unseen; new ones stand behind the old."""
     data, units = values.tobytes(), units.copy()
     changed: dict[int, bytes] = {}
-    leaves = np.flatnonzero(units >= _LEAF)
-    starts = (units[leaves] & ~_LEAF).astype(np.int64)
+    leaves = np.flatnonzero(units >= LEAF)
+    starts = (units[leaves] & ~LEAF).astype(np.int64)
     for found in UNSEEN_BYTES.finditer(data):
         first = data.rfind(b"\0", 0, found.start()) + 1
         for start in set(starts[(starts >= first) & (starts <= found.start())].tolist()):
             changed[start] = UNSEEN_BYTES.sub(b"", data[start : data.index(b"\0", start)])
     for start, replacement in sorted(changed.items()):
-        units[leaves[starts == start]] = _LEAF | np.uint32(len(data))
+        units[leaves[starts == start]] = LEAF | np.uint32(len(data))
         data += replacement + b"\0"
     return units, np.frombuffer(data, np.uint8)
 
@@ -193,11 +193,11 @@ class _Editor:
                     self._point(child, self._end())
             elif not below:
                 own = self._moved(child)
-                self.units[own] = _LEAF | self._empty
+                self.units[own] = LEAF | self._empty
             if below:
                 self.merge(child, below)
             else:
-                self.units[child] |= _HAS_LEAF
+                self.units[child] |= HAS_LEAF
 
     def _moved(self, node: int) -> int:
         """Copy the children of a unit to a block of their own; where it starts."""
@@ -208,7 +208,7 @@ class _Editor:
         for byte in kept.tolist():
             self.units[new + byte] = children[byte] & np.uint32(0x1FF)
             self._point(new + byte, int(old[byte]) ^ _offset(int(children[byte])))
-        if unit & int(_HAS_LEAF):
+        if unit & int(HAS_LEAF):
             self.units[new] = children[0]
         self._point(node, new)
         return new
@@ -222,7 +222,7 @@ class _Editor:
         replacement."""
         if self._ends < 0:
             self._ends = self._block()
-            self.units[self._ends] = _LEAF | self._empty
+            self.units[self._ends] = LEAF | self._empty
         return self._ends
 
     def _block(self) -> int:

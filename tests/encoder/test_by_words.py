@@ -4,7 +4,6 @@ texts."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mining.encoder import PieceTokenizer, SentenceEncoder, Tokenizer, load_encoder, save_model
+from mining.encoder import encoder as module
 from mining.encoder.averaging import unit_rows
-from mining.encoder.by_words import ahead, on_device, piece_table
+from mining.encoder.encoder import average_on_device, averaged_table, in_order
 from mining.encoder.networks import AverageNetwork
-from mining.encoder.word_cache import WordPieces
-from mining.encoder.word_cache import texts as module
+from mining.encoder.word_cache import CachedPieces
 from tests.encoder.conftest import made_up_sentences, random_network, units_of
 
 TEXTS = [*made_up_sentences(300, seed=4), "", "漢字", " \u2028", "bake 漢 \ud800", "Ba\u2581ke"]
@@ -96,7 +95,7 @@ def test_arrow_arrays_give_the_same_as_lists(encoder: SentenceEncoder, all_units
 def test_blocks_do_not_change_bytes(encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, _ = encoder.encode(TEXTS)
     monkeypatch.setattr(module, "BLOCK_TEXTS", 7)
-    monkeypatch.setattr(module, "BLOCK_BYTES", 90)
+    monkeypatch.setattr("mining.text_arrays.BLOCK_BYTES", 90)
     assert encoder.encode(TEXTS, 2)[0].tobytes() == expected.tobytes()
 
 
@@ -125,7 +124,7 @@ def test_other_models_say_why_they_go_the_plain_way(all_units: dict[str, Tokeniz
         encoder = SentenceEncoder(random_network(name, units), units, name)
         assert encoder.plain == "it does more than average pieces"
         assert encoder.statistics is None
-        assert piece_table(encoder.network) is None
+        assert averaged_table(encoder.network) is None
 
     class Own:
         kind, size, unknown = "pieces", tokenizer.size, 0
@@ -152,43 +151,46 @@ def test_device_gives_the_same_vectors(
 ) -> None:
     monkeypatch.setattr(module, "BLOCK_TEXTS", 40)
     encoder = loaded[dtype]
-    table, words = piece_table(encoder.network), encoder._words
+    table, words = averaged_table(encoder.network), encoder._cached
     assert table is not None
-    assert isinstance(words, WordPieces)
+    assert isinstance(words, CachedPieces)
     expected, usable = encoder.encode(TEXTS)
     vectors, valid = np.empty_like(expected), np.empty_like(usable)
-    on_device(TEXTS, words, table, 2, vectors, valid)
+    average_on_device(TEXTS, words, table, 2, vectors, valid)
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
     assert valid.tolist() == usable.tolist()
 
 
-def test_items_come_in_order_and_not_too_early() -> None:
-    made = []
-
-    def items() -> Iterator[int]:
-        for number in range(50):
-            made.append(number)
-            yield number
-
+@pytest.mark.parametrize("threads", [1, 3])
+def test_items_come_in_order_and_not_too_early(threads: int) -> None:
+    begun: list[int] = []
     taken = []
-    for number in ahead(items(), 3):
+
+    def work(number: int) -> int:
+        begun.append(number)
+        return number
+
+    for number in in_order(work, range(50), threads, 3):
         taken.append(number)
-        assert len(made) <= len(taken) + 4
-    assert taken == list(range(50))
+        assert len(begun) <= len(taken) + threads + 3
+    assert taken == sorted(begun) == list(range(50))
 
 
-def test_error_of_the_maker_is_raised() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise TypeError("text 7 is bytes, not str")
+def test_error_of_an_item_is_raised_in_its_turn() -> None:
+    def work(number: int) -> int:
+        if number == 7:
+            raise TypeError("text 7 is bytes, not str")
+        return number
 
+    results = in_order(work, range(20), 2, 2)
+    assert [next(results) for _ in range(7)] == list(range(7))
     with pytest.raises(TypeError, match="text 7"):
-        list(ahead(items(), 2))
+        next(results)
 
 
-def test_maker_ends_with_its_reader() -> None:
+def test_threads_end_with_their_reader() -> None:
     before = threading.active_count()
-    reader = ahead(iter(range(1000)), 2)
+    reader = in_order(abs, range(1000), 2, 2)
     assert next(reader) == 0
     reader.close()
     assert threading.active_count() == before

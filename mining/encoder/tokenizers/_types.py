@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pydantic import Field
 
 from mining.encoder.tokenizers import LearningSettings
-from mining.encoder.tokens import check_each, check_texts
+from mining.text_arrays import check_each, check_texts
 from mining.unseen import without_unseen
 
 UNKNOWN = 0

@@ -1,4 +1,7 @@
-"""Words seen before and their pieces, in bounded memory, shared by the threads of a process."""
+"""Texts to pieces word by word: words seen before are looked up, the others segmented once.
+
+The table of words is bounded in memory and shared by the threads of a process.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from mining.config.encode import WORD_MEMORY as WORD_MIB
-from mining.encoder.word_cache import table_kernels as kernels
+from mining.encoder.tokenizers.pieces import PieceTokenizer
+from mining.encoder.tokens import Tokens
+from mining.encoder.word_cache import kernels
+from mining.encoder.word_cache.proof import WordRules, word_rules
+from mining.encoder.word_cache.segment import segmenter
+from mining.text_arrays import Utf8
 
 WORD_MEMORY = WORD_MIB << 20
 """Bytes that a table of words may take: some four million words."""
@@ -42,7 +50,7 @@ class Snapshot(NamedTuple):
     """Arrays of a table; `slots` and `keys` only hold while the table is being read."""
 
     slots: np.ndarray
-    """(power of two, 3) uint64, see `table_kernels`"""
+    """(power of two, 3) uint64, see `kernels`"""
     keys: np.ndarray
     """(k,) uint8: bytes of the longer words"""
     pool: np.ndarray
@@ -130,7 +138,7 @@ class WordTable:
                     needed = needed[0] // 2, needed[1] // 2, needed[2] // 2
             slots, keys, pool = self._arrays
             kernels.absorb(
-                new.data, new.starts, len(new.positions), self.splits, self.folds, self.spread, new.pool,
+                new.data, new.starts, self.splits, self.folds, self.spread, new.pool,
                 new.positions, slots, keys, pool, self._used,
             )  # fmt: skip
 
@@ -171,3 +179,73 @@ def _longer(values: np.ndarray, size: int) -> np.ndarray:
     longer = np.empty(size, values.dtype)
     longer[: len(values)] = values
     return longer
+
+
+_NO_WORDS = NewWords(np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64))
+
+
+class CachedPieces:
+    """Finds the pieces of texts by their words.
+
+    The pieces are those of `PieceTokenizer` for each word by itself, and so is the rule for unknown
+    pieces, which looks at the whole text. The words of one text share no piece, so this is what the
+    tokenizer finds in the text, but for the rare word of which two segmentations are equally
+    probable up to rounding: sentencepiece adds the logarithms of a text in float32 from its start,
+    and decides such a word by what stands before it. Here it always has the same pieces. Several
+    threads may call at a time, each with texts of its own.
+    """
+
+    def __init__(self, tokenizer: PieceTokenizer, rules: WordRules, memory: int = WORD_MEMORY) -> None:
+        """`rules` of the tokenizer's model; `memory`: bytes that the table of words may take."""
+        self._unknown, self._boundary = tokenizer.unknown, tokenizer.boundary
+        self._segment = segmenter(tokenizer, rules)
+        self.table = WordTable(rules.splits, rules.folds, memory)
+
+    @classmethod
+    def of(cls, tokenizer: PieceTokenizer, memory: int = WORD_MEMORY) -> CachedPieces | str:
+        """The cache of a tokenizer, or the reason why its model cannot be applied word by word."""
+        rules = word_rules(tokenizer.applied)
+        return rules if isinstance(rules, str) else cls(tokenizer, rules, memory)
+
+    @property
+    def statistics(self) -> WordStatistics:
+        """How often the table helped, and what it takes."""
+        return self.table.statistics
+
+    def __call__(self, texts: Utf8) -> Tokens:
+        """Pieces of `texts`: their words are looked up, the missed ones segmented and kept."""
+        with self.table.reading() as (slots, keys, pool):
+            found, ends, missed = self._look_up(texts, slots, keys)
+        self.table.count(len(found), len(found) - len(missed))
+        new = self._new_words(texts.data, missed, found) if len(missed) else _NO_WORDS
+        most = kernels.tally(found, pool, new.pool, new.positions) + len(ends)
+        ids, offsets = np.empty(most, np.int32), np.empty(len(ends) + 1, np.int64)
+        total = kernels.flatten(found, ends, pool, new.pool, new.positions, self._unknown, ids, offsets)
+        if len(missed):
+            self.table.add(new)
+        return Tokens(ids[:total], offsets)
+
+    def _look_up(self, texts: Utf8, slots: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each word its position in the pool (int64), of each text where its words end, and the
+        missed words; see `kernels.scan`."""
+        table, count = self.table, len(texts.offsets) - 1
+        # A word takes a byte, and another to part it from the next one in its text.
+        most = (int(texts.offsets[-1] - texts.offsets[0]) + count) // 2 + 1
+        found, ends, missed = np.empty(most, np.int64), np.empty(count, np.int64), np.empty((most, 3), np.int64)
+        words, misses = kernels.scan(
+            texts.data, texts.offsets, table.splits, table.folds, table.spread, slots, keys, found, ends, missed
+        )
+        return found[:words], ends, missed[:misses]
+
+    def _new_words(self, data: np.ndarray, missed: np.ndarray, found: np.ndarray) -> NewWords:
+        """Segment the distinct words that were missed, and write their numbers to `found`."""
+        table = self.table
+        slots = new_slots(1 << (2 * len(missed)).bit_length())
+        words = np.empty(int((missed[:, 2] - missed[:, 1]).sum()), np.uint8)
+        starts = np.zeros(len(missed) + 1, np.int64)
+        known = kernels.gather(data, missed, table.splits, table.folds, table.spread, slots, words, starts, found)
+        starts = starts[: known + 1]
+        ids, offsets = self._segment(words, starts)
+        pool, positions = np.empty(len(ids) + known, np.int32), np.empty(known, np.int64)
+        size = kernels.pack(ids, offsets, self._unknown, self._boundary, pool, positions)
+        return NewWords(words, starts, pool[:size], positions)

@@ -12,8 +12,7 @@ from mining.encoder.proto import MOST_PIECES, parts_of, read_facts
 from mining.encoder.tokenizers.pieces import PIECES_FILE
 from mining.encoder.tokenizers.psp import PspTokenizer
 from mining.encoder.word_cache import word_rules
-from mining.encoder.word_cache.charsmap import Charsmap, read_charsmap
-from mining.encoder.word_cache.rules import WordRules
+from mining.encoder.word_cache.proof import Charsmap, WordRules, read_charsmap
 from mining.errors import UsageError
 from mining.unseen import UNSEEN, UNSEEN_BYTES
 from tests.encoder import rules
@@ -101,7 +100,7 @@ def test_what_does_not_cut_texts_is_left_out(pieces_model: bytes) -> None:
 def keys(charsmap: Charsmap) -> dict[bytes, bytes]:
     """Each key with its replacement."""
     data, ends = charsmap.keys.tobytes(), charsmap.ends.tolist()
-    bounds = zip(ends, ends[1:], charsmap.places.tolist(), strict=False)
+    bounds = zip(ends, ends[1:], charsmap.starts.tolist(), strict=False)
     return {data[start:stop]: charsmap.replacement(place) for start, stop, place in bounds}
 
 

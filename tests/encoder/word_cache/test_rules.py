@@ -12,8 +12,7 @@ import sentencepiece
 from mining.encoder import PieceTokenizer
 from mining.encoder.proto import USER_DEFINED, read_facts
 from mining.encoder.word_cache import word_rules
-from mining.encoder.word_cache.charsmap import Charsmap, read_charsmap
-from mining.encoder.word_cache.rules import WordRules
+from mining.encoder.word_cache.proof import Charsmap, WordRules, read_charsmap
 
 NAMES = ["lower", "cased", "bpe", "characters", "bytes", "symbols"]
 Train = Callable[..., PieceTokenizer]
@@ -97,10 +96,10 @@ def charsmap(tokenizer: PieceTokenizer) -> Charsmap:
 def test_keys_are_what_normalisation_replaces(lower: PieceTokenizer) -> None:
     found = charsmap(lower)
     processor = sentencepiece.SentencePieceProcessor(model_proto=lower.model)
-    places = np.random.default_rng(1).integers(0, len(found.places), 300)
+    places = np.random.default_rng(1).integers(0, len(found.starts), 300)
     for place in places:
         key = found.keys[found.ends[place] : found.ends[place + 1]].tobytes()
-        value = found.replacement(int(found.places[place]))
+        value = found.replacement(int(found.starts[place]))
         expected = " ".join(f"x{value.decode()}x".split(" "))
         assert processor.normalize(f"x{key.decode()}x").replace("\u2581", " ")[1:] == expected
         assert found.find(key) == value or found.keys.tobytes().find(key) < found.ends[place]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mining.encoder import PieceTokenizer, Tokens
 from mining.encoder.word_cache import word_rules
-from mining.encoder.word_cache.rules import WordRules
+from mining.encoder.word_cache.proof import WordRules
 from mining.encoder.word_cache.segment import Segmenter, UnigramSegmenter, segmenter
 from tests.encoder.word_cache.conftest import SENTENCES
 
@@ -44,26 +44,24 @@ def test_unigram_models_are_compiled(tokenizers: dict[str, PieceTokenizer], name
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=60)
-@given(words=WORDS, threads=st.sampled_from([1, 2, 5]))
-def test_pieces_are_sentencepieces_own(
-    tokenizers: dict[str, PieceTokenizer], name: str, words: list[str], threads: int
-) -> None:
+@given(words=WORDS)
+def test_pieces_are_sentencepieces_own(tokenizers: dict[str, PieceTokenizer], name: str, words: list[str]) -> None:
     words = [word.encode("utf-8", "replace").decode().replace(" ", "") for word in words]
-    found = by(tokenizers[name])(*packed(words), threads)
+    found = by(tokenizers[name])(*packed(words))
     assert_same(found, tokenizers[name].all_pieces(words))
 
 
 @pytest.mark.parametrize("name", ["lower", "cased"])
 def test_every_character_is_normalised_as_sentencepiece_does(tokenizers: dict[str, PieceTokenizer], name: str) -> None:
     words = [f"b{chr(code)}k" for code in range(0x11000) if not 0xD800 <= code < 0xE000 and code != 0x20]
-    assert_same(by(tokenizers[name])(*packed(words), 2), tokenizers[name].all_pieces(words))
+    assert_same(by(tokenizers[name])(*packed(words)), tokenizers[name].all_pieces(words))
 
 
-def test_many_words_are_shared_by_threads(lower: PieceTokenizer) -> None:
+def test_many_words_are_segmented_in_one_call(lower: PieceTokenizer) -> None:
     words = [word for sentence in SENTENCES * 4 for word in sentence.split(" ")]
-    assert_same(by(lower)(*packed(words), 5), lower.all_pieces(words))
+    assert_same(by(lower)(*packed(words)), lower.all_pieces(words))
 
 
 def test_words_that_grow_are_given_room(lower: PieceTokenizer) -> None:
     words = ["\ufdfa" * 40] * 30
-    assert_same(by(lower)(*packed(words), 1), lower.all_pieces(words))
+    assert_same(by(lower)(*packed(words)), lower.all_pieces(words))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mining.encoder.word_cache import table_kernels as kernels
+from mining.encoder.word_cache import kernels
 from mining.encoder.word_cache.table import NewWords, WordTable
 
 SPLITS = np.arange(256) == 0x20
@@ -109,8 +109,8 @@ def test_every_word_is_found_when_the_table_has_grown(spread: int) -> None:
         found, ends, missed = (np.zeros((len(before), *more), np.int64) for more in [(), (), (3,)])
         with table.reading() as (slots, keys, pool):
             counts = kernels.scan(
-                np.frombuffer("".join(before).encode(), np.uint8), offsets, 0, len(before), table.splits, table.folds,
-                table.spread, slots, keys, found, ends, missed,
+                np.frombuffer("".join(before).encode(), np.uint8), offsets, table.splits, table.folds, table.spread,
+                slots, keys, found, ends, missed,
             )  # fmt: skip
         assert counts == (len(before), 0)
         assert pool[found].tolist() == [1 << 2] * len(before)

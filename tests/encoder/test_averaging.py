@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.encoder.averaging import bag_sums, unit_rows
-from mining.encoder.word_cache.sums import unit_sums
+from mining.encoder.averaging import bag_sums, unit_rows, unit_sums
 
 DTYPES = ["float32", "float16", "int8"]
 ROWS = 40
@@ -54,14 +53,14 @@ def test_sums_are_added_in_order(dtype: str, bags: list[list[int]], dim: int) ->
     offsets = np.cumsum([0, *map(len, bags)])
     # Fewer columns than the table has: the first ones.
     rows, valid = np.full((len(bags), max(1, dim - 1)), np.nan, np.float32), np.zeros(len(bags), bool)
-    unit_sums(ids, offsets, 0, len(bags), table, scales, rows, valid)
-    for place, bag in enumerate(bags):
+    unit_sums(ids, offsets, table, scales, rows, valid)
+    for number, bag in enumerate(bags):
         total = np.zeros(rows.shape[1], np.float32)
-        for number in bag:
-            total = total + numbers[number, : rows.shape[1]].astype(np.float32)
+        for token in bag:
+            total = total + numbers[token, : rows.shape[1]].astype(np.float32)
         expected, usable = slow_unit(total * (np.float32(1) / np.float32(max(1, len(bag)))))
-        assert rows[place].tobytes() == expected.tobytes()
-        assert valid[place] == usable
+        assert rows[number].tobytes() == expected.tobytes()
+        assert valid[number] == usable
 
 
 def test_sums_are_those_of_torch() -> None:
@@ -70,7 +69,7 @@ def test_sums_are_those_of_torch() -> None:
     offsets = np.concatenate(([0], np.cumsum(chance.integers(0, 40, 200))))
     ids = chance.integers(0, 500, offsets[-1]).astype(np.int32)
     rows, valid = np.empty((200, 300), np.float32), np.empty(200, bool)
-    unit_sums(ids, offsets, 0, 200, table, np.ones(1, np.float32), rows, valid)
+    unit_sums(ids, offsets, table, np.ones(1, np.float32), rows, valid)
     sums = bag_sums(torch.from_numpy(table), torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(offsets)).numpy()
     shares = np.reciprocal(np.maximum(np.diff(offsets), 1).astype(np.float32))
     expected, usable = unit_rows(sums * shares[:, None])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mining.encoder import PieceTokenizer, Tokens
-from mining.encoder.word_cache import WordPieces, word_pieces, word_rules
-from mining.encoder.word_cache.rules import WordRules
+from mining.encoder.word_cache import CachedPieces, word_rules
+from mining.encoder.word_cache.proof import WordRules
 from mining.encoder.word_cache.table import WordTable
-from mining.encoder.word_cache.texts import blocks
+from mining.text_arrays import utf8_blocks
 from tests.encoder.word_cache.conftest import SENTENCES
 from tests.encoder.word_cache.test_segment import LETTERS
 
@@ -33,16 +33,16 @@ TEXT = st.builds(
 TEXTS = st.lists(TEXT, max_size=12)
 
 
-def finder(tokenizer: PieceTokenizer, memory: int = 1 << 20, spread: int = (1 << 64) - 1) -> WordPieces:
+def finder(tokenizer: PieceTokenizer, memory: int = 1 << 20, spread: int = (1 << 64) - 1) -> CachedPieces:
     rules = word_rules(tokenizer.model)
     assert isinstance(rules, WordRules)
-    found = WordPieces(tokenizer, rules)
+    found = CachedPieces(tokenizer, rules)
     found.table = WordTable(rules.splits, rules.folds, memory, spread)
     return found
 
 
-def find(finder: WordPieces, texts: list[str], threads: int = 1) -> list[list[int]]:
-    return [one for _, block in blocks(texts) for one in listed(finder(block, threads))]
+def find(finder: CachedPieces, texts: list[str]) -> list[list[int]]:
+    return [one for _, block in utf8_blocks(texts, 0, len(texts)) for one in listed(finder(block))]
 
 
 def listed(pieces: Tokens) -> list[list[int]]:
@@ -105,13 +105,12 @@ def test_white_space_of_every_kind(tokenizers: dict[str, PieceTokenizer], name: 
 
 def test_real_sentences(tokenizers: dict[str, PieceTokenizer]) -> None:
     for tokenizer in tokenizers.values():
-        assert_same_but_for_ties(tokenizer, find(finder(tokenizer), SENTENCES, 2), listed(tokenizer(SENTENCES)))
+        assert_same_but_for_ties(tokenizer, find(finder(tokenizer), SENTENCES), listed(tokenizer(SENTENCES)))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_find_the_same(lower: PieceTokenizer, threads: int) -> None:
+def test_a_word_that_is_missed_often_is_segmented_once(lower: PieceTokenizer) -> None:
     texts = SENTENCES * 3
-    assert find(finder(lower), texts, threads) == [slow(lower, text) for text in texts]
+    assert find(finder(lower), texts) == [slow(lower, text) for text in texts]
 
 
 def test_callers_at_the_same_time_find_the_same(lower: PieceTokenizer) -> None:
@@ -170,9 +169,9 @@ def test_table_smaller_than_a_block_keeps_a_part(lower: PieceTokenizer) -> None:
 
 
 def test_model_that_is_not_of_words_gives_the_reason(lower: PieceTokenizer) -> None:
-    assert isinstance(word_pieces(lower), WordPieces)
+    assert isinstance(CachedPieces.of(lower), CachedPieces)
 
     class Other:
         applied = b""
 
-    assert isinstance(word_pieces(Other()), str)  # type: ignore[arg-type]
+    assert isinstance(CachedPieces.of(Other()), str)  # type: ignore[arg-type]

@@ -2,17 +2,23 @@
 
 A slot is three uint64: two that hold the word, and ``position << 8 | bytes of the word``, zero when
 the slot is free. A word of up to 16 bytes stands in the slot itself, filled up with zeros. Of a
-longer one the first number is its hash and the second the place of its bytes in `keys`. So what is
-found is always compared with the whole word. The position is where the word's pieces stand in a
+longer one the first number is its hash and the second the position of its bytes in `keys`. So what
+is found is always compared with the whole word. The position is where the word's pieces stand in a
 pool of int32: first ``number of pieces << 2 | flags``, then the pieces.
 """
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from mining.compiled import compiled
-from mining.encoder.word_cache.native import ask_for, eight_bytes, trailing_zeros
 
 LONGEST = 64
 """Bytes of the longest word that is kept."""
@@ -29,6 +35,55 @@ _SPACE, _LOW_BYTE = np.uint64(0x20), np.uint64(0xFF)
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _FROM_A, _FROM_Z = np.uint64(0x3F3F3F3F3F3F3F3F), np.uint64(0x2525252525252525)
 _SMALL = np.uint64(0x7F7F7F7F7F7F7F7F)
+
+
+def _eight_bytes(_context: Any, data: Any, at: Any) -> Any:
+    """``data[at : at + 8]`` of an array of uint8 as one uint64, the first byte the lowest;
+    all must be there."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer = builder.gep(array.data, [arguments[1]])
+        pointer = builder.bitcast(pointer, ir.PointerType(ir.IntType(64)))
+        value = builder.load(pointer)
+        value.align = 1
+        if sys.byteorder == "big":
+            value = builder.bswap(value)
+        return value
+
+    return types.uint64(data, types.int64), generate
+
+
+def _trailing_zeros(_context: Any, number: Any) -> Any:
+    """Zero bits below the lowest one of a uint64 that is not 0."""
+
+    def generate(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+def _ask_for(_context: Any, array: Any, row: Any) -> Any:
+    """Ask the processor to fetch the start of a row of a two-dimensional C-contiguous array into
+    its caches."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(signature.args[0])(context, builder, arguments[0])
+        step = builder.extract_value(made.strides, 0)
+        start = builder.bitcast(made.data, ir.PointerType(ir.IntType(8)))
+        pointer = builder.gep(start, [builder.mul(step, arguments[1])])
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(fetch, [pointer, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+eight_bytes: Any = intrinsic(_eight_bytes)
+trailing_zeros: Any = intrinsic(_trailing_zeros)
+ask_for: Any = intrinsic(_ask_for)
 
 
 @compiled
@@ -79,32 +134,32 @@ def read_word(data, start, end, splits, folds):  # type: ignore[no-untyped-def]
     For a word longer than `INSIDE` both numbers are its hash. Eight bytes are read at a time.
     """
     low = high = state = _ZERO
-    place, size = start, np.int64(8)
+    at, size = start, np.int64(8)
     while size == 8:
-        if place + 8 <= len(data):
-            chunk = eight_bytes(data, place)
-            size = min(word_part(chunk, splits), end - place)
+        if at + 8 <= len(data):
+            chunk = eight_bytes(data, at)
+            size = min(word_part(chunk, splits), end - at)
             if size < 8:
                 chunk &= (_ONE << np.uint64(8 * size)) - _ONE
         else:
             chunk, size = _ZERO, np.int64(0)
-            while place + size < end and not is_split(np.uint64(data[place + size]), splits):
-                chunk |= np.uint64(data[place + size]) << np.uint64(8 * size)
+            while at + size < end and not is_split(np.uint64(data[at + size]), splits):
+                chunk |= np.uint64(data[at + size]) << np.uint64(8 * size)
                 size += 1
-        if place == start:
+        if at == start:
             low = chunk
-        elif place == start + 8:
+        elif at == start + 8:
             high = chunk
         else:
             state = mixed(state, chunk)
-        place += size
-    length = place - start
+        at += size
+    length = at - start
     if length > INSIDE:
         state = mixed(mixed(mixed(state, low), high), np.uint64(length))
-        return place, state, state, state
+        return at, state, state, state
     if folds and ((low | high) & _HIGH_BITS) == _ZERO:
         low, high = small_letters(low), small_letters(high)
-    return place, low, high, hash_of(low, high, length)
+    return at, low, high, hash_of(low, high, length)
 
 
 @compiled
@@ -121,8 +176,8 @@ def find(slots, keys, data, start, length, low, high, state):  # type: ignore[no
                 if slots[slot, 1] == high:
                     return slot
             else:
-                place, step = np.int64(slots[slot, 1]), 0
-                while step < length and keys[place + step] == data[start + step]:
+                at, step = np.int64(slots[slot, 1]), 0
+                while step < length and keys[at + step] == data[start + step]:
                     step += 1
                 if step == length:
                     return slot
@@ -130,7 +185,7 @@ def find(slots, keys, data, start, length, low, high, state):  # type: ignore[no
 
 
 @compiled
-def read_words(data, place, end, splits, folds, spread, slots, batch):  # type: ignore[no-untyped-def]
+def read_words(data, at, end, splits, folds, spread, slots, batch):  # type: ignore[no-untyped-def]
     """Read words until `batch` is full or the text ends; where that is, and how many words were
     read.
 
@@ -138,26 +193,25 @@ def read_words(data, place, end, splits, folds, spread, slots, batch):  # type: 
     so that they come from memory side by side.
     """
     words, mask = 0, len(slots) - 1
-    while place < end and words < len(batch):
-        if is_split(np.uint64(data[place]), splits):
-            place += 1
+    while at < end and words < len(batch):
+        if is_split(np.uint64(data[at]), splits):
+            at += 1
             continue
-        start = place
-        place, low, high, state = read_word(data, start, end, splits, folds)
+        start = at
+        at, low, high, state = read_word(data, start, end, splits, folds)
         state &= spread
-        if place - start > INSIDE:
+        if at - start > INSIDE:
             low = state
         ask_for(slots, np.int64(state >> _SHIFT) & mask)
         batch[words, 0], batch[words, 1], batch[words, 2] = low, high, state
-        batch[words, 3], batch[words, 4] = np.uint64(start), np.uint64(place)
+        batch[words, 3], batch[words, 4] = np.uint64(start), np.uint64(at)
         words += 1
-    return place, words
+    return at, words
 
 
 @compiled
-def scan(data, offsets, first, last, splits, folds, spread, slots, keys, found, ends, missed):  # type: ignore[no-untyped-def]
-    """Look up the words of the texts `first` to `last`; the number of words, and of those not in
-    the table.
+def scan(data, offsets, splits, folds, spread, slots, keys, found, ends, missed):  # type: ignore[no-untyped-def]
+    """Look up the words of texts; the number of words, and of those not in the table.
 
     Writes the position of each word to `found`, the number of words so far to `ends` after each
     text, and for a word that is not in the table (word, start, end) to `missed`. `spread` is a mask
@@ -165,10 +219,10 @@ def scan(data, offsets, first, last, splits, folds, spread, slots, keys, found, 
     """
     words = misses = 0
     batch = np.empty((_BATCH, 5), np.uint64)
-    for text in range(first, last):
-        place, end = offsets[text], offsets[text + 1]
-        while place < end:
-            place, count = read_words(data, place, end, splits, folds, spread, slots, batch)
+    for text in range(len(ends)):
+        at, end = offsets[text], offsets[text + 1]
+        while at < end:
+            at, count = read_words(data, at, end, splits, folds, spread, slots, batch)
             for word in range(count):
                 start, stop = np.int64(batch[word, 3]), np.int64(batch[word, 4])
                 last_part = _ZERO
@@ -180,20 +234,20 @@ def scan(data, offsets, first, last, splits, folds, spread, slots, keys, found, 
                     misses += 1
                 found[words] = np.int64(last_part >> _BITS)
                 words += 1
-        ends[text - first] = words
+        ends[text] = words
     return words, misses
 
 
 @compiled
-def gather(data, missed, count, splits, folds, spread, slots, keys, starts, known, numbers):  # type: ignore[no-untyped-def]
-    """Number the distinct words among the `count` missed ones, after `known` earlier ones; how many
-    there are now.
+def gather(data, missed, splits, folds, spread, slots, keys, starts, found):  # type: ignore[no-untyped-def]
+    """Number the distinct words among the missed ones; how many there are.
 
     `slots` and `keys` are those of a table of their own: its positions are the numbers, and `keys`
     has the bytes of all words, word i from ``starts[i]`` on. Words longer than `LONGEST` all count
-    as distinct.
+    as distinct. `found` gets ``-1 - number`` for each missed word.
     """
-    for miss in range(count):
+    known = 0
+    for miss in range(len(missed)):
         start, end = missed[miss, 1], missed[miss, 2]
         length = end - start
         if length <= LONGEST:
@@ -203,17 +257,17 @@ def gather(data, missed, count, splits, folds, spread, slots, keys, starts, know
                 low &= spread
             slot = find(slots, keys, data, start, length, low, high, state)
             if slots[slot, 2] != _ZERO:
-                numbers[miss] = np.int64(slots[slot, 2] >> _BITS)
+                found[missed[miss, 0]] = -1 - np.int64(slots[slot, 2] >> _BITS)
                 continue
             slots[slot, 0] = low
             slots[slot, 1] = high if length <= INSIDE else np.uint64(starts[known])
             slots[slot, 2] = (np.uint64(known) << _BITS) | np.uint64(length)
-        place = starts[known]
+        first = starts[known]
         for step in range(length):
-            keys[place + step] = data[start + step]
-        numbers[miss] = known
+            keys[first + step] = data[start + step]
+        found[missed[miss, 0]] = -1 - known
         known += 1
-        starts[known] = place + length
+        starts[known] = first + length
     return known
 
 
@@ -227,37 +281,29 @@ def pack(ids, ends, unknown, boundary, pool, positions):  # type: ignore[no-unty
     size = 0
     for word in range(len(ends) - 1):
         positions[word] = size
-        flags, place = 0, size + 1
+        flags, at = 0, size + 1
         for piece in range(ends[word], ends[word + 1]):
             if ids[piece] == unknown:
                 flags |= UNKNOWN
                 continue
             if ids[piece] != boundary:
                 flags |= CONTENT
-            pool[place] = ids[piece]
-            place += 1
-        pool[size] = np.int32((place - size - 1) << 2 | flags)
-        size = place
+            pool[at] = ids[piece]
+            at += 1
+        pool[size] = np.int32((at - size - 1) << 2 | flags)
+        size = at
     return size
 
 
 @compiled
-def resolve(missed, count, numbers, positions, found):  # type: ignore[no-untyped-def]
-    """Put the positions of the missed words in their places, as ``-1 - position``: they are in
-    another pool."""
-    for miss in range(count):
-        found[missed[miss, 0]] = -1 - positions[numbers[miss]]
-
-
-@compiled
-def absorb(data, starts, count, splits, folds, spread, own, positions, slots, keys, pool, used):  # type: ignore[no-untyped-def]
+def absorb(data, starts, splits, folds, spread, own, positions, slots, keys, pool, used):  # type: ignore[no-untyped-def]
     """Insert new words, their pieces from the pool `own`, while there is room; how many words were
     inserted.
 
     `used`: words, bytes of `keys` and length of `pool` in use, brought up to date.
     """
     inserted = 0
-    for word in range(count):
+    for word in range(len(positions)):
         start, end = starts[word], starts[word + 1]
         length = end - start
         if length > LONGEST:
@@ -291,47 +337,48 @@ def absorb(data, starts, count, splits, folds, spread, own, positions, slots, ke
 def rehash(old, slots, spread):  # type: ignore[no-untyped-def]
     """Put the words of `old` into `slots`, which is empty."""
     mask = len(slots) - 1
-    for place in range(len(old)):
-        length = np.int64(old[place, 2] & _LENGTH)
+    for at in range(len(old)):
+        length = np.int64(old[at, 2] & _LENGTH)
         if length == 0:
             continue
-        state = old[place, 0] if length > INSIDE else hash_of(old[place, 0], old[place, 1], length) & spread
+        state = old[at, 0] if length > INSIDE else hash_of(old[at, 0], old[at, 1], length) & spread
         slot = np.int64(state >> _SHIFT) & mask
         while slots[slot, 2] != _ZERO:
             slot = (slot + 1) & mask
         for part in range(3):
-            slots[slot, part] = old[place, part]
+            slots[slot, part] = old[at, part]
 
 
 @compiled
-def tally(found, words, pool, own):  # type: ignore[no-untyped-def]
-    """Known pieces of so many words."""
+def tally(found, pool, own, positions):  # type: ignore[no-untyped-def]
+    """Known pieces of all words; see `flatten`."""
     total = 0
-    for word in range(words):
+    for word in range(len(found)):
         position = found[word]
-        total += (pool[position] if position >= 0 else own[-1 - position]) >> 2
+        total += (pool[position] if position >= 0 else own[positions[-1 - position]]) >> 2
     return total
 
 
 @compiled
-def flatten(found, ends, texts, pool, own, unknown, ids, offsets):  # type: ignore[no-untyped-def]
+def flatten(found, ends, pool, own, positions, unknown, ids, offsets):  # type: ignore[no-untyped-def]
     """Pieces of each text from its words, by the rule for unknown pieces; their number.
 
-    Unknown pieces are left out; a text in which nothing is known but bare boundaries, and something
-    unknown, is one unknown piece.
+    A word is its position in `pool`, or ``-1 - number`` of a new one, which starts at
+    ``own[positions[number]]``. Unknown pieces are left out; a text in which nothing is known but
+    bare boundaries, and something unknown, is one unknown piece.
     """
     word, total = 0, 0
     offsets[0] = 0
-    for text in range(texts):
+    for text in range(len(ends)):
         flags, before = 0, total
         while word < ends[text]:
             position = found[word]
             source = pool if position >= 0 else own
-            place = position if position >= 0 else -1 - position
-            header = source[place]
+            first = position if position >= 0 else positions[-1 - position]
+            header = source[first]
             flags |= header & (CONTENT | UNKNOWN)
             for step in range(1, 1 + (header >> 2)):
-                ids[total] = source[place + step]
+                ids[total] = source[first + step]
                 total += 1
             word += 1
         if flags == UNKNOWN:
