@@ -165,14 +165,15 @@ class FilterSettings(RegisteredSettings):
     """
 
     duplicates: bool = True
-    """drop a pair whose two sides (but for case, NFKC and white space) came together before"""
+    """Drop a pair whose two sides (but for case, NFKC and white space) came together before."""
     paraphrases: bool = False
-    """filters of paraphrases: 5 to 40 tokens, similarity 0.4 to 1.0, trigram overlap at most 0.7"""
+    """Filters of paraphrases: 5 to 40 tokens, similarity 0.4 to 1.0, trigram overlap at most 0.7
+    (where not set otherwise)."""
 
     @classmethod
     def parts(cls) -> Iterator[type[Settings]]:
-        """The filters."""
-        return (FILTERS[name] for name in FILTERS)
+        """The filters, in the order in which they run."""
+        return (FILTERS[name] for name in reasons())
 
     @model_validator(mode="wrap")
     @classmethod

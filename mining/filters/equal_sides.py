@@ -19,7 +19,7 @@ class EqualSides(Filter):
 
     cost = 4
     equal_sides: bool = True
-    """drop a pair whose sides differ in nothing but case, punctuation and white space"""
+    """Drop a pair whose sides differ in nothing but case, punctuation and white space."""
 
     def bounds(self) -> Bounds | None:
         """Only 0, different sides."""

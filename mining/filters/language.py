@@ -24,8 +24,8 @@ class Language(Filter):
     cost = 20
     packages = ("py3langid",)
     language_id: bool = False
-    """drop a pair of which a side is recognised as another language than ``languages`` of its
-    bitext says; slow"""
+    """Drop a pair of which a side is recognised as another language than ``languages`` of its
+    bitext says; slow."""
 
     def bounds(self) -> Bounds | None:
         """Only 0, no side in another language."""

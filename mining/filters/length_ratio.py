@@ -14,7 +14,7 @@ class LengthRatio(Filter):
 
     cost = 3
     max_ratio: float | None = Field(default=None, ge=1)
-    """most tokens of the longer side for one token of the shorter"""
+    """Most tokens of the longer side for one token of the shorter."""
 
     def bounds(self) -> Bounds | None:
         """At most ``max_ratio``."""

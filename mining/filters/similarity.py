@@ -24,12 +24,12 @@ class Similarity(Filter):
     cost = 10
     paths = ("similarity_model",)
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """least similarity of the sides: the column ``score`` of the bitext, or their cosine by
-    ``similarity_model``"""
+    """Least similarity of the sides: the column ``score`` of the bitext, or their cosine by
+    ``similarity_model``."""
     max_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """greatest similarity of the sides"""
+    """Greatest similarity of the sides."""
     similarity_model: str | None = None
-    """model folder whose cosine is the similarity, where the bitext has no ``score``"""
+    """Model folder whose cosine is the similarity, where the bitext has no ``score``."""
 
     def bounds(self) -> Bounds | None:
         """From ``min_similarity`` to ``max_similarity``."""

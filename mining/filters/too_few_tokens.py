@@ -17,7 +17,7 @@ class TooFewTokens(Filter):
 
     cost = 1
     min_tokens: int = Field(default=1, ge=1)
-    """fewest tokens of either side; 1 keeps dictionary entries, the published trainings took 3"""
+    """Fewest tokens of either side; 1 keeps dictionary entries, the published trainings took 3."""
 
     def bounds(self) -> Bounds | None:
         """Every text has a token: 1 is off."""

@@ -14,7 +14,7 @@ class TooManyTokens(Filter):
 
     cost = 2
     max_tokens: int | None = Field(default=100, ge=1)
-    """most tokens of either side"""
+    """Most tokens of either side."""
 
     def bounds(self) -> Bounds | None:
         """At most ``max_tokens``."""

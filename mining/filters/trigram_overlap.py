@@ -20,7 +20,7 @@ class TrigramOverlap(Filter):
 
     cost = 5
     max_trigram_overlap: float | None = Field(default=None, ge=0, le=1)
-    """largest share of word trigrams in common"""
+    """Largest share of word trigrams in common."""
 
     def bounds(self) -> Bounds | None:
         """At most ``max_trigram_overlap``."""

@@ -16,8 +16,7 @@ from mining.io.atomic import TEMPORARY
 from mining.io.files import file_hash
 from mining.io.json_file import json_digest, read_json, write_json
 from mining.io.lock import locked
-from mining.training.data import PreparedPairs, identify, open_prepared
-from mining.training.data.vocabularies import PREPARED_FILE
+from mining.training.data import PREPARED_FILE, PreparedPairs, identify, open_prepared
 from mining.training.development import DevelopmentSet
 from mining.training.state import STATE_FILE
 from mining.unseen import READING
@@ -50,7 +49,7 @@ def chosen_pairs(config: TrainConfig) -> PreparedPairs:
     lacks one."""
     pairs = open_prepared(str(config.prepared))
     units = config.chosen_tokens()
-    return pairs if units is None else pairs.of_units(units)
+    return pairs if units is None else pairs.of_tokens(units)
 
 
 def contents(config: TrainConfig) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def test_units_are_chosen_among_the_prepared_ones(settings: dict[str, Any], tmp_
         train(TrainConfig.model_validate({**config, "units": ["pieces"]}))
     both = train(TrainConfig.model_validate({**config, "model": str(tmp_path / "both")}))
     assert [unit["kind"] for unit in read_config(both)["units"]] == ["pieces", "words"]
-    with pytest.raises(UsageError, match="with the units pieces, words, not with trigrams"):
+    with pytest.raises(UsageError, match="with the tokens pieces, words, not with trigrams"):
         train(TrainConfig.model_validate({**config, "units": ["trigrams"], "model": str(tmp_path / "none")}))
 
 

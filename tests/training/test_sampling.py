@@ -16,7 +16,7 @@ class _Pairs:
     def __init__(self, sizes: list[int], weights: list[float]) -> None:
         self.domain = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint16)
         self.domains = [
-            Domain(str(number), weight, size, {})
+            Domain(str(number), None, weight, size, {})
             for number, (size, weight) in enumerate(zip(sizes, weights, strict=True))
         ]
 

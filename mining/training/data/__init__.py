@@ -1,13 +1,20 @@
-"""Training data: bitexts filtered, split into tokens and laid out on disk as flat arrays."""
+"""Training data: bitexts filtered, cut into tokens and laid out on disk as flat arrays.
+
+The path of a pair: `read` (rows through the filters), `select` (duplicates, caps), `vocabulary`
+(the tokenizers), `ids` (its tokens), `prepared` (the folder); `prepare` goes along it.
+"""
 
 from __future__ import annotations
 
-from mining.config.data import DataConfig, DomainRule, FilterSettings, PrepareConfig
-from mining.training.data.overlap import Overlap, piece_overlap
-from mining.training.data.prepare import identify, is_prepared, prepare
-from mining.training.data.prepared import Domain, PreparedPairs, open_prepared
+from mining.config.data import DataConfig, DomainRule, PrepareConfig
+from mining.filters import FilterSettings
+from mining.training.data.prepare import PARTIAL_FOLDER, clear, identify, is_prepared, prepare
+from mining.training.data.prepared import PREPARED_FILE, Domain, PreparedPairs, open_prepared
+from mining.training.data.vocabulary import Overlap, token_overlap
 
 __all__ = [
+    "PARTIAL_FOLDER",
+    "PREPARED_FILE",
     "DataConfig",
     "Domain",
     "DomainRule",
@@ -15,9 +22,10 @@ __all__ = [
     "Overlap",
     "PrepareConfig",
     "PreparedPairs",
+    "clear",
     "identify",
     "is_prepared",
     "open_prepared",
-    "piece_overlap",
     "prepare",
+    "token_overlap",
 ]

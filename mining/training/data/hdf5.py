@@ -80,8 +80,8 @@ def write_hdf5(path: Path, rows: int, blocks: Iterable[Block]) -> None:
             count = len(both.offsets) // 2
             # Filled cell by cell: of sides of equal lengths numpy would make one more axis.
             cells = np.empty(2 * count, object)
-            for place, (start, stop) in enumerate(itertools.pairwise(both.offsets.tolist())):
-                cells[place] = both.ids[start:stop]
+            for index, (start, stop) in enumerate(itertools.pairwise(both.offsets.tolist())):
+                cells[index] = both.ids[start:stop]
             done += count
             if done <= rows:
                 data[done - count : done] = cells.reshape(count, 2)
@@ -107,7 +107,7 @@ def read_vocabulary(path: Path) -> list[str]:
         if int(entry) in found:
             raise InputError(f"{path}:{number}: id {entry} is of {found[int(entry)]!r} already")
         found[int(entry)] = piece
-    names = [found.get(place) for place in range(len(found))]
+    names = [found.get(index) for index in range(len(found))]
     if None in names:
         raise InputError(f"{path}: its ids do not run from 0 to {len(found) - 1}: {names.index(None)} is missing")
     pieces = [name for name in names if name is not None]
@@ -118,12 +118,12 @@ def read_vocabulary(path: Path) -> list[str]:
 
 
 def write_vocabulary(path: Path, pieces: Sequence[str]) -> None:
-    """Write `pieces` with their places as ids; raises UsageError for a piece with a line feed in
+    """Write `pieces` with their ranks as ids; raises UsageError for a piece with a line feed in
     it."""
     faulty = next((piece for piece in pieces if "\n" in piece or piece.endswith("\r")), None)
     if faulty is not None:
         raise UsageError(f"the piece {faulty!r} has a line feed: a vocabulary file cannot hold it")
-    lines = "".join(f"{piece}\t{place}\n" for place, piece in enumerate(pieces))
+    lines = "".join(f"{piece}\t{index}\n" for index, piece in enumerate(pieces))
     with replacing(path) as temporary:
         Path(temporary).write_bytes(lines.encode("utf-8"))
 
@@ -192,8 +192,8 @@ def _dataset(file: Any, path: Path) -> Any:
     h5py = _h5py()
     link = file.get(DATASET, getlink=True)
     if isinstance(link, (h5py.SoftLink, h5py.ExternalLink)):
-        place = quoted(getattr(link, "filename", link.path))
-        raise UsageError(f"{path}: '{DATASET}' is a link to {place}, and links are not followed")
+        target = quoted(getattr(link, "filename", link.path))
+        raise UsageError(f"{path}: '{DATASET}' is a link to {target}, and links are not followed")
     data = file.get(DATASET)
     if not isinstance(data, h5py.Dataset):
         raise UsageError(f"{path}: has no dataset '{DATASET}', but {_named(file)}")

@@ -6,21 +6,19 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sentencepiece
 
+from mining.encoder.tokenizers import Tokenizer
 from mining.encoder.tokenizers._types import read_type_lines
 from mining.encoder.tokenizers.pieces import PIECES_FILE
 from mining.encoder.tokenizers.psp import UNKNOWN, VOCABULARY_FILE, PspTokenizer, vocabulary_bytes
 from mining.encoder.tokens import WORD_BOUNDARY, Tokens
 from mining.errors import InputError, UsageError
-from mining.io.arrays import GrowingArray, array_facts, write_array
-from mining.io.json_file import write_json
 from mining.schemas import SIDES, Reason
 from mining.training.data.hdf5 import (
     BLOCK_ROWS,
@@ -35,19 +33,14 @@ from mining.training.data.hdf5 import (
     write_vocabulary,
 )
 from mining.training.data.prepared import (
-    DOMAIN,
     FORMAT_VERSION,
-    GROUPS,
-    IDS,
-    OFFSETS,
+    Domain,
+    PairWriter,
+    PreparedFacts,
     PreparedPairs,
-    array_name,
     open_prepared,
+    save_tokenizer,
 )
-from mining.training.data.vocabularies import PREPARED_FILE, save_unit
-
-if TYPE_CHECKING:
-    from mining.encoder.tokenizers import Tokenizer
 
 Advance = Callable[[int], None]
 
@@ -76,18 +69,30 @@ def prepare_hdf5(
     the vocabulary and when no row can be used.
     """
     names = read_vocabulary(vocabulary or path.with_suffix(VOCABULARY_SUFFIX))
-    unit = _unit(names, pieces, lowercase)
+    tokenizer = _tokenizer(names, pieces, lowercase)
     rows = pairs_in(path)
     folder.mkdir(parents=True, exist_ok=True)
-    with _PairWriter(folder, unit) as writer:
+    with _removed_unless_whole(folder), PairWriter(folder, [tokenizer.kind]) as writer:
+        imported = _Imported(folder, tokenizer, writer)
         for source, target in read_hdf5(path):
-            _check_ids(path, writer.rows, (source, target), unit.size)
-            writer.append(source, target)
+            _check_ids(path, imported.rows, (source, target), tokenizer.size)
+            imported.append(source, target)
             advance(len(source.offsets) - 1)
-        if not writer.pairs:
+        if not imported.pairs:
             raise InputError(f"{path}: none of its {rows} rows has ids on both sides")
-    writer.finish(path.stem, languages, {"hdf5": path.name, "lowercase": lowercase})
+    imported.finish(path.stem, languages, {"hdf5": path.name, "lowercase": lowercase})
     return open_prepared(folder)
+
+
+@contextmanager
+def _removed_unless_whole(folder: Path) -> Iterator[None]:
+    """Remove the arrays when the pairs turn out to be faulty; `folder` held none before."""
+    try:
+        yield
+    except BaseException:
+        for path in folder.glob("*.npy"):
+            path.unlink()
+        raise
 
 
 def write_prepared_hdf5(folder: Path, path: Path, advance: Advance = silent) -> Path:
@@ -95,20 +100,20 @@ def write_prepared_hdf5(folder: Path, path: Path, advance: Advance = silent) -> 
     beside it.
 
     Ids are numbered anew in the order in which they are first seen over both sides, the unknown
-    unit is one more than the last. Raises UsageError when the pairs are of several units, which
-    this layout cannot hold.
+    token is one more than the last. Raises UsageError when the pairs have several kinds of tokens,
+    which this layout cannot hold.
     """
     pairs = open_prepared(folder)
     if len(pairs.tokenizers) != 1:
-        raise UsageError(f"{folder}: has the units {', '.join(pairs.kinds)}; HDF5 holds one kind: prepare it anew")
-    unit = pairs.tokenizers[0]
-    names = unit_names(unit)
+        raise UsageError(f"{folder}: has the tokens {', '.join(pairs.kinds)}; HDF5 holds one kind: prepare it anew")
+    tokenizer = pairs.tokenizers[0]
+    names = token_names(tokenizer)
     numbering = FirstSeen(len(names))
     for source, target in _blocks(pairs):
         ids = interleave(source, target).ids
-        numbering.add(ids[ids != unit.unknown])
+        numbering.add(ids[ids != tokenizer.unknown])
     order, numbers = numbering.order(), numbering.numbers
-    numbers[unit.unknown] = numbering.seen
+    numbers[tokenizer.unknown] = numbering.seen
 
     def renumbered() -> Iterator[Block]:
         for source, target in _blocks(pairs):
@@ -121,20 +126,20 @@ def write_prepared_hdf5(folder: Path, path: Path, advance: Advance = silent) -> 
     return beside
 
 
-def unit_names(unit: Tokenizer) -> list[str]:
-    """The text of each unit by its id."""
-    if isinstance(unit, PspTokenizer):
-        return unit.names()
-    files = unit.files()
+def token_names(tokenizer: Tokenizer) -> list[str]:
+    """The text of each token by its id."""
+    if isinstance(tokenizer, PspTokenizer):
+        return tokenizer.names()
+    files = tokenizer.files()
     if PIECES_FILE in files:
-        processor: Any = sentencepiece.SentencePieceProcessor()
+        processor = sentencepiece.SentencePieceProcessor()
         processor.LoadFromSerializedProto(files[PIECES_FILE])
-        return [processor.id_to_piece(number) for number in range(unit.size)]
+        return [processor.id_to_piece(number) for number in range(tokenizer.size)]
     ((name, data),) = files.items()
     return [UNKNOWN, *read_type_lines(data, name)]
 
 
-def _unit(names: Sequence[str], pieces: bytes | None, lowercase: bool) -> PspTokenizer:
+def _tokenizer(names: Sequence[str], pieces: bytes | None, lowercase: bool) -> PspTokenizer:
     if pieces is None and any(name.startswith(WORD_BOUNDARY) for name in names):
         raise UsageError(
             "the vocabulary is of pieces: name the sentencepiece model that made them with --sentencepiece"
@@ -147,12 +152,12 @@ def _unit(names: Sequence[str], pieces: bytes | None, lowercase: bool) -> PspTok
 
 
 def _check_ids(path: Path, first: int, block: Block, size: int) -> None:
-    for side, pieces in zip(SIDES, block, strict=True):
-        faulty = np.flatnonzero((pieces.ids < 0) | (pieces.ids >= size))
+    for side, tokens in zip(SIDES, block, strict=True):
+        faulty = np.flatnonzero((tokens.ids < 0) | (tokens.ids >= size))
         if len(faulty):
-            row = first + int(np.searchsorted(pieces.offsets, faulty[0], side="right")) - 1
+            row = first + int(np.searchsorted(tokens.offsets, faulty[0], side="right")) - 1
             raise InputError(
-                f"{path}: row {row}, {side}: id {pieces.ids[faulty[0]]}, but the vocabulary ends at {size - 1}: it is "
+                f"{path}: row {row}, {side}: id {tokens.ids[faulty[0]]}, but the vocabulary ends at {size - 1}: it is "
                 "of other data"
             )
 
@@ -163,89 +168,57 @@ def _blocks(pairs: PreparedPairs) -> Iterator[Block]:
         yield pairs.source[0].take(rows), pairs.target[0].take(rows)
 
 
-def _renumbered(pieces: Tokens, numbers: np.ndarray) -> Tokens:
-    return Tokens(numbers[pieces.ids].astype(np.int32), pieces.offsets)
+def _renumbered(tokens: Tokens, numbers: np.ndarray) -> Tokens:
+    return Tokens(numbers[tokens.ids].astype(np.int32), tokens.offsets)
 
 
-class _PairWriter:
-    """The arrays of a prepared folder, block by block; the description comes last."""
+class _Imported:
+    """The rows that have ids on both sides, on their way into a prepared folder."""
 
-    def __init__(self, folder: Path, unit: PspTokenizer) -> None:
-        self._folder, self._unit = folder, unit
-        self._stack = ExitStack()
+    def __init__(self, folder: Path, tokenizer: PspTokenizer, writer: PairWriter) -> None:
+        self._folder, self._tokenizer, self._writer = folder, tokenizer, writer
         self._keys: list[np.ndarray] = []
         self._digest = hashlib.blake2b(digest_size=16)
-        self._ends = [0, 0]
-        self._names: list[str] = []
         self.rows = self.pairs = 0
-
-    def __enter__(self) -> _PairWriter:
-        self._sinks = [
-            [self._array(name, side, kind) for name, kind in ((IDS, "int32"), (OFFSETS, "int64"))] for side in SIDES
-        ]
-        for _, offsets in self._sinks:
-            offsets.append(np.zeros(1, np.int64))
-        return self
-
-    def _array(self, name: str, side: str, dtype: str) -> GrowingArray:
-        file = array_name(name, side, self._unit.kind)
-        self._names.append(file)
-        return self._stack.enter_context(GrowingArray(self._folder / file, dtype))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-        if kind is not None:
-            for name in self._names:
-                (self._folder / name).unlink()
 
     def append(self, source: Tokens, target: Tokens) -> None:
         """Add the rows that have ids on both sides."""
         self.rows += len(source.offsets) - 1
         rows = np.flatnonzero((source.lengths > 0) & (target.lengths > 0))
         self.pairs += len(rows)
-        for place, side in enumerate((source, target)):
-            pieces = side.take(rows)
-            ids, offsets = self._sinks[place]
-            ids.append(pieces.ids)
-            offsets.append(pieces.offsets[1:] + self._ends[place])
-            self._ends[place] += len(pieces.ids)
-        both = interleave(source.take(rows), target.take(rows))
+        sides = source.take(rows), target.take(rows)
+        self._writer.append(self._tokenizer.kind, sides)
+        both = interleave(*sides)
         self._keys.append(_text_keys(both))
         self._digest.update(both.ids.tobytes())
         self._digest.update(both.lengths.tobytes())
 
-    def finish(self, name: str, languages: tuple[str, str] | None, settings: dict[str, Any]) -> None:
-        """Write groups, domains, the unit, and last the description."""
-        _, groups = np.unique(np.concatenate(self._keys), return_inverse=True)
-        arrays = {array_name(DOMAIN): np.zeros(self.pairs, np.uint16)}
-        for place, side in enumerate(SIDES):
-            arrays[array_name(GROUPS, side)] = np.ascontiguousarray(groups.reshape(-1, 2)[:, place], dtype=np.int64)
-        for file, values in arrays.items():
-            write_array(self._folder / file, values)
-        described = save_unit(self._unit, self._folder)
-        self._digest.update(json.dumps([described, languages, settings["lowercase"]], sort_keys=True).encode())
-        dropped = {Reason.NO_UNITS: self.rows - self.pairs} if self.rows > self.pairs else {}
-        facts = {
-            "format_version": FORMAT_VERSION,
-            "identity": self._digest.hexdigest(),
-            "settings": settings,
-            "rows": self.rows,
-            "pairs": self.pairs,
-            "dropped": dropped,
-            "truncated": 0,
-            "warnings": [],
-            "units": [described],
-            "domains": [{"name": name, "languages": languages, "weight": 1.0, "pairs": self.pairs, "dropped": dropped}],
-            "arrays": {file: array_facts(self._folder / file) for file in sorted([*self._names, *arrays])},
-        }
-        write_json(self._folder / PREPARED_FILE, facts, indent=1, sort_keys=False)
+    def finish(self, name: str, languages: tuple[str, str] | None, settings: dict[str, object]) -> None:
+        """Write groups, domains, the vocabulary, and last the description."""
+        self._writer.write_labels(np.concatenate(self._keys).reshape(-1, 2), np.zeros(self.pairs, np.uint16))
+        described = save_tokenizer(self._tokenizer, self._folder)
+        decided = [asdict(described), languages, settings["lowercase"]]
+        self._digest.update(json.dumps(decided, sort_keys=True).encode())
+        dropped = {str(Reason.NO_UNITS): self.rows - self.pairs} if self.rows > self.pairs else {}
+        PreparedFacts(
+            format_version=FORMAT_VERSION,
+            identity=self._digest.hexdigest(),
+            settings=settings,
+            versions=None,
+            rows=self.rows,
+            pairs=self.pairs,
+            dropped=dropped,
+            truncated=0,
+            warnings=[],
+            units=[described],
+            domains=[Domain(name, languages, 1.0, self.pairs, dropped)],
+            arrays=self._writer.described(),
+        ).write(self._folder)
 
 
-def _text_keys(pieces: Tokens) -> np.ndarray:
+def _text_keys(tokens: Tokens) -> np.ndarray:
     """(n,) uint64: a digest of the ids of each text."""
-    data = np.ascontiguousarray(pieces.ids, dtype=np.int32).tobytes()
-    bounds = (np.asarray(pieces.offsets) * pieces.ids.itemsize).tolist()
+    data = np.ascontiguousarray(tokens.ids, dtype=np.int32).tobytes()
+    bounds = (np.asarray(tokens.offsets) * tokens.ids.itemsize).tolist()
     digests = [hashlib.blake2b(data[start:stop], digest_size=8).digest() for start, stop in itertools.pairwise(bounds)]
     return np.frombuffer(b"".join(digests), np.uint64)

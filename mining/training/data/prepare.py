@@ -5,42 +5,37 @@ from __future__ import annotations
 import os
 import shutil
 import unicodedata
-from collections import Counter
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mining.config.data import DataConfig
 from mining.corpus import InputFile, list_inputs
-from mining.encoder.tokenizers import learn_tokenizer
 from mining.errors import InputError, UsageError
-from mining.filters import reasons as filter_reasons
-from mining.io.arrays import array_facts
 from mining.io.files import file_hash
 from mining.io.json_file import json_digest, read_json, write_json
 from mining.io.lock import locked
-from mining.schemas import Reason
-from mining.training.data.ids import write_ids, write_labels
-from mining.training.data.prepared import FORMAT_VERSION, PreparedPairs, open_prepared, read_facts
-from mining.training.data.read import SPOOL_FILES, Report, Spool, name_inputs, read_pairs
-from mining.training.data.select import sample, select
-from mining.training.data.vocabularies import (
+from mining.training.data.ids import write_ids
+from mining.training.data.prepared import (
+    FORMAT_VERSION,
     PREPARED_FILE,
-    foreign_tokenizers,
-    read_unit,
-    save_unit,
-    units_digest,
+    Domain,
+    Ledger,
+    PairWriter,
+    PreparedFacts,
+    PreparedPairs,
+    open_prepared,
+    read_facts,
 )
+from mining.training.data.read import Report, Spool, name_inputs, read_pairs
+from mining.training.data.select import select
+from mining.training.data.vocabulary import given_tokenizers, make_tokenizers, tokenizers_digest
 from mining.unseen import READING
-
-if TYPE_CHECKING:
-    from mining.encoder.tokenizers import Tokenizer
 
 PARTIAL_FOLDER = "partial"
 """What is unfinished lies here, in the folder to be prepared."""
-_BEGUN_FILE, _UNITS_FILE = "begun.json", "units.json"
+_BEGUN_FILE = "begun.json"
 
 
 def silent(stage: str, pairs: int) -> None:
@@ -84,7 +79,7 @@ def is_prepared(config: DataConfig, folder: str | Path) -> bool:
     Raises UsageError when it does, but a file of it is not as it was written.
     """
     folder = Path(folder)
-    if not (folder / PREPARED_FILE).is_file() or read_facts(folder).get("identity") != identify(config):
+    if not (folder / PREPARED_FILE).is_file() or read_facts(folder).identity != identify(config):
         return False
     open_prepared(folder, whole=True)
     return True
@@ -100,10 +95,10 @@ def identify(config: DataConfig) -> str:
     for spec in config.bitext:
         for file in list_inputs(spec):
             inputs.append([file.name if spec.domain is None else "", *file_hashes(file)])
-    facts: dict[str, Any] = {"format": FORMAT_VERSION, "settings": config.deciding(), "inputs": inputs}
+    facts: dict[str, object] = {"format": FORMAT_VERSION, "settings": config.deciding(), "inputs": inputs}
     facts |= {"reading": READING, "versions": _versions(config)}
     if config.vocabulary_from is not None:
-        facts["vocabulary"] = units_digest(foreign_tokenizers(config.vocabulary_from, config.tokens))
+        facts["vocabulary"] = tokenizers_digest(given_tokenizers(config.vocabulary_from, config.tokens))
     for one in config.filters.active():
         facts |= one.inputs()
     return json_digest(facts)
@@ -133,9 +128,8 @@ def clear(folder: Path) -> None:
     """Remove prepared pairs, finished or not; ``prepared.json`` goes last, and other files stay."""
     shutil.rmtree(folder / PARTIAL_FOLDER, ignore_errors=True)
     try:
-        facts = read_facts(folder)
-        names = [*facts["arrays"], *(name for unit in facts["units"] for name in unit["files"])]
-    except (UsageError, KeyError, TypeError):
+        names = read_facts(folder).files()
+    except UsageError:
         names = []
     for name in names:
         # The names come from a file: nothing outside the folder is touched.
@@ -146,7 +140,7 @@ def clear(folder: Path) -> None:
 
 def _same(folder: Path, config: DataConfig, identity: str) -> bool:
     facts = read_facts(folder)
-    if facts.get("identity") == identity:
+    if facts.identity == identity:
         return True
     raise UsageError(
         f"{folder}: holds pairs prepared otherwise (it differs in {_difference(facts, config)}); name another folder, "
@@ -154,9 +148,9 @@ def _same(folder: Path, config: DataConfig, identity: str) -> bool:
     )
 
 
-def _difference(facts: dict[str, Any], config: DataConfig) -> str:
-    old = {**facts.get("settings", {}), "versions": facts.get("versions")}
-    new = {**config.deciding(), "versions": _versions(config)}
+def _difference(facts: PreparedFacts, config: DataConfig) -> str:
+    old = {**facts.settings, "versions": facts.versions}
+    new: dict[str, object] = {**config.deciding(), "versions": _versions(config)}
     names = {"units": "tokens"}
     return ", ".join(names.get(key, key) for key in new if old.get(key) != new[key]) or "the contents of its input"
 
@@ -191,83 +185,51 @@ def _fill(config: DataConfig, partial: Path, identity: str, report: Report, thre
     if identify(config) != identity:
         shutil.rmtree(partial, ignore_errors=True)
         raise InputError(f"{name_inputs(config.bitext)}: changed while it was read; run the command again")
-    keep, unselected = select(spool, duplicates=config.filters.duplicates, seed=config.seed)
-    filtered = [Counter(facts.dropped) for facts in spool.domains]
+    ledger = Ledger([domain.dropped for domain in spool.domains])
+    keep = select(spool, ledger, duplicates=config.filters.duplicates, seed=config.seed)
+    _check_some(keep, config, spool, ledger)
+    tokenizers, described = make_tokenizers(config, spool, keep, partial, report)
+    with PairWriter(partial, [tokenizer.kind for tokenizer in tokenizers]) as writer:
+        kept, truncated = write_ids(config, spool, keep, tokenizers, writer, ledger, report, threads)
+    _check_some(kept, config, spool, ledger)
+    writer.write_labels(spool.keys[kept], spool.domain[kept])
+    pairs = np.bincount(spool.domain[kept], minlength=len(spool.domains)).tolist()
+    domains = [
+        Domain(domain.name, domain.languages, domain.weight, count, ledger.of(number))
+        for number, (domain, count) in enumerate(zip(spool.domains, pairs, strict=True))
+    ]
+    PreparedFacts(
+        format_version=FORMAT_VERSION,
+        identity=identity,
+        settings=config.deciding(),
+        versions=_versions(config),
+        rows=spool.rows,
+        pairs=sum(pairs),
+        dropped=ledger.total(),
+        truncated=truncated,
+        warnings=spool.warnings,
+        units=described,
+        domains=domains,
+        arrays=writer.described(),
+    ).write(partial)
+
+
+def _check_some(keep: np.ndarray, config: DataConfig, spool: Spool, ledger: Ledger) -> None:
+    """Raise InputError when no pair is left."""
     if not keep.any():
-        raise _nothing(config, spool, [*filtered, *unselected])
-    units = _units(config, spool, keep, partial, report)
-    written, unfit = write_ids(config, spool, keep, units, partial, report, threads)
-    if not written.kept.any():
-        raise _nothing(config, spool, [*filtered, *unselected, *unfit])
-    write_labels(spool, written.kept, partial)
-    dropped = [sum(counts, Counter()) for counts in zip(filtered, unselected, unfit, strict=True)]
-    pairs = np.bincount(spool.domain[written.kept], minlength=len(spool.domains)).tolist()
-    arrays = sorted(path.name for path in partial.glob("*.npy") if path.name not in SPOOL_FILES)
-    facts = {
-        "format_version": FORMAT_VERSION,
-        "identity": identity,
-        "settings": config.deciding(),
-        "versions": _versions(config),
-        "rows": spool.rows,
-        "pairs": sum(pairs),
-        "dropped": _ordered(sum(dropped, Counter())),
-        "truncated": written.truncated,
-        "warnings": spool.warnings,
-        "units": read_json(partial / _UNITS_FILE),
-        "domains": [
-            {
-                "name": facts.name,
-                "languages": facts.languages,
-                "weight": facts.weight,
-                "pairs": count,
-                "dropped": _ordered(counts),
-            }
-            for facts, count, counts in zip(spool.domains, pairs, dropped, strict=True)
-        ],
-        "arrays": {name: array_facts(partial / name) for name in arrays},
-    }
-    write_json(partial / PREPARED_FILE, facts, indent=1, sort_keys=False)
-
-
-def _units(config: DataConfig, spool: Spool, keep: np.ndarray, partial: Path, report: Report) -> list[Tokenizer]:
-    """The vocabularies: those of an earlier call, given ones, or learnt."""
-    if not (partial / _UNITS_FILE).is_file():
-        report("vocabulary", 0)
-        if config.vocabulary_from is not None:
-            units = foreign_tokenizers(config.vocabulary_from, config.tokens)
-        else:
-            chosen = sample(spool, keep, max(1, config.vocabulary_sentences // 2), config.seed)
-            sentences = [text for batch in spool.batches(chosen) for side in batch for text in side]
-            units = [learn_tokenizer(kind, sentences, dict(config)) for kind in config.tokens]
-        described = [save_unit(unit, partial) for unit in units]
-        write_json(partial / _UNITS_FILE, described, sort_keys=False)
-    described = read_json(partial / _UNITS_FILE)
-    return [read_unit(entry, partial, "remove this folder and prepare again") for entry in described]
+        reasons = ", ".join(f"{count} {reason}" for reason, count in ledger.total().items())
+        raise InputError(
+            f"{name_inputs(config.bitext)}: none of its {spool.rows} rows can be used for training ({reasons}): loosen "
+            "the filters"
+        )
 
 
 def _publish(partial: Path, folder: Path) -> None:
     """Move the finished files to their place, the description last, and remove what is no longer
     needed."""
-    facts = read_facts(partial)
-    for name in (*facts["arrays"], *(name for unit in facts["units"] for name in unit["files"])):
+    for name in read_facts(partial).files():
         # What is missing was moved before an earlier call was killed.
         if (partial / name).is_file():
             os.replace(partial / name, folder / name)
     os.replace(partial / PREPARED_FILE, folder / PREPARED_FILE)
     shutil.rmtree(partial, ignore_errors=True)
-
-
-def _nothing(config: DataConfig, spool: Spool, dropped: list[Counter[str]]) -> InputError:
-    reasons = ", ".join(f"{count} {reason}" for reason, count in _ordered(sum(dropped, Counter())).items())
-    return InputError(
-        f"{name_inputs(config.bitext)}: none of its {spool.rows} rows can be used for training ({reasons}): loosen the "
-        "filters"
-    )
-
-
-def _ordered(counts: Counter[str]) -> dict[str, int]:
-    """Reasons in the order in which they are looked for."""
-    names = [str(reason) for reason in Reason]
-    place = names.index(Reason.DUPLICATE)
-    names[place:place] = filter_reasons()
-    return {reason: counts[reason] for reason in names if counts[reason]}

@@ -1,28 +1,40 @@
-"""Prepared pairs: what ``prepare`` leaves on disk, opened memory-mapped."""
+"""Prepared pairs: the folder that ``prepare`` leaves, written batch by batch, opened memory-mapped.
+
+Ids and offsets of each side and kind of tokens, groups of equal texts and domains are flat arrays;
+``prepared.json`` describes them and comes last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
+from mining.encoder.tokenizers import Tokenizer, load_tokenizer
 from mining.encoder.tokens import Tokens
 from mining.errors import UsageError
-from mining.io.arrays import check_contents, open_array
+from mining.filters import reasons as filter_reasons
+from mining.io.arrays import GrowingArray, array_facts, check_contents, open_array, write_array
+from mining.io.atomic import replace_file
 from mining.io.files import MOST_JSON, read_bytes
-from mining.io.json_file import parse_json
+from mining.io.json_file import parse_json, write_json
+from mining.schemas import SIDES, Reason
 from mining.shown import quoted
-from mining.training.data.vocabularies import PREPARED_FILE, read_unit
-
-if TYPE_CHECKING:
-    from mining.encoder.tokenizers import Tokenizer
 
 FORMAT_VERSION = 2
+PREPARED_FILE = "prepared.json"
 GROUPS, DOMAIN, IDS, OFFSETS = "groups", "domain", "ids", "offsets"
 _MEND = "copy the whole folder again, or prepare it anew with --overwrite"
+
+SideTokens = tuple[Tokens, Tokens]
+"""The ids of the sources and of the targets of some pairs."""
 
 
 @dataclass(frozen=True)
@@ -31,21 +43,58 @@ class Domain:
     reason."""
 
     name: str
+    languages: tuple[str, str] | None
     weight: float
     pairs: int
     dropped: dict[str, int]
-    languages: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """A vocabulary in the folder: what `load_tokenizer` needs, and the hash of each file."""
+
+    kind: str
+    settings: dict[str, object]
+    files: dict[str, str]
+
+
+@dataclass(frozen=True)
+class PreparedFacts:
+    """What ``prepared.json`` says, under the names of its format; see `PreparedPairs`."""
+
+    format_version: int
+    identity: str
+    settings: dict[str, object]
+    versions: dict[str, str] | None
+    """of the libraries that decide the pairs; None for pairs that came from elsewhere"""
+    rows: int
+    pairs: int
+    dropped: dict[str, int]
+    truncated: int
+    warnings: list[str]
+    units: list[TokenizerFacts]
+    domains: list[Domain]
+    arrays: dict[str, dict[str, str | int]]
+    """by file, what `array_facts` says"""
+
+    def files(self) -> list[str]:
+        """The files that are described."""
+        return [*self.arrays, *(name for one in self.units for name in one.files)]
+
+    def write(self, folder: Path) -> None:
+        """Write ``prepared.json``."""
+        facts = {key: value for key, value in asdict(self).items() if value is not None}
+        write_json(folder / PREPARED_FILE, facts, indent=1, sort_keys=False)
 
 
 @dataclass(frozen=True)
 class PreparedPairs:
-    """``n`` pairs as ids of one or several units, in the order of the input."""
+    """``n`` pairs as ids of one or several kinds of tokens, in the order of the input."""
 
     folder: Path
     tokenizers: list[Tokenizer]
-    kinds: list[str]
     source: list[Tokens]
-    """of each unit, the memory-mapped ids of ``n`` texts"""
+    """of each tokenizer, the memory-mapped ids of ``n`` texts"""
     target: list[Tokens]
     source_groups: np.ndarray
     """(n,) int64: equal numbers for texts that are equal but for case, NFKC and white space, on
@@ -53,7 +102,7 @@ class PreparedPairs:
     target_groups: np.ndarray
     """(n,) int64, of the same numbering"""
     domain: np.ndarray
-    """(n,) uint16: place in `domains`"""
+    """(n,) uint16: index into `domains`"""
     domains: list[Domain]
     rows: int
     """rows read; pairs kept and dropped add up to them"""
@@ -70,23 +119,55 @@ class PreparedPairs:
     def __len__(self) -> int:
         return len(self.source_groups)
 
-    def of_units(self, kinds: Sequence[str]) -> PreparedPairs:
-        """The same pairs in some of their units only; raises UsageError for a kind that was not
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the tokenizers."""
+        return [tokenizer.kind for tokenizer in self.tokenizers]
+
+    def of_tokens(self, kinds: Sequence[str]) -> PreparedPairs:
+        """The same pairs in some of their tokens only; raises UsageError for a kind that was not
         prepared."""
         missing = [kind for kind in kinds if kind not in self.kinds]
         if missing:
             raise UsageError(
-                f"{self.folder}: was prepared with the units {', '.join(self.kinds)}, not with {missing[0]}: choose "
-                f"among these with --units, or prepare it anew with --units {','.join(kinds)}"
+                f"{self.folder}: was prepared with the tokens {', '.join(self.kinds)}, not with {missing[0]}: choose "
+                f"among these with --tokens, or prepare it anew with --tokens {','.join(kinds)}"
             )
-        places = [self.kinds.index(kind) for kind in kinds]
+        chosen = [self.kinds.index(kind) for kind in kinds]
         return replace(
             self,
-            tokenizers=[self.tokenizers[place] for place in places],
-            kinds=list(kinds),
-            source=[self.source[place] for place in places],
-            target=[self.target[place] for place in places],
+            tokenizers=[self.tokenizers[index] for index in chosen],
+            source=[self.source[index] for index in chosen],
+            target=[self.target[index] for index in chosen],
         )
+
+
+class Ledger:
+    """How many rows of each domain were dropped, by reason."""
+
+    def __init__(self, dropped: Sequence[Mapping[str, int]]) -> None:
+        """`dropped`: what is counted already, of each domain."""
+        self.counts = [Counter(dict(counts)) for counts in dropped]
+
+    def drop(self, reason: str, domains: np.ndarray) -> None:
+        """Count rows of these `domains`, (n,)."""
+        for number, rows in Counter(domains.tolist()).items():
+            self.counts[number][str(reason)] += rows
+
+    def of(self, number: int) -> dict[str, int]:
+        """The rows of one domain, by reason in the order in which reasons are looked for."""
+        return _ordered(self.counts[number])
+
+    def total(self) -> dict[str, int]:
+        """The rows of all domains, by reason."""
+        return _ordered(sum(self.counts, Counter()))
+
+
+def _ordered(counts: Counter[str]) -> dict[str, int]:
+    names = [str(reason) for reason in Reason]
+    filters = names.index(Reason.DUPLICATE)
+    names[filters:filters] = filter_reasons()
+    return {reason: counts[reason] for reason in names if counts[reason]}
 
 
 def array_name(name: str, side: str | None = None, kind: str | None = None) -> str:
@@ -94,7 +175,89 @@ def array_name(name: str, side: str | None = None, kind: str | None = None) -> s
     return ".".join(part for part in (kind, side, name, "npy") if part)
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
+class PairWriter:
+    """Writes the arrays of prepared pairs, batch by batch."""
+
+    def __init__(self, folder: Path, kinds: Sequence[str]) -> None:
+        self.arrays: list[str] = []
+        """the files written"""
+        self._folder, self._stack = folder, ExitStack()
+        self._files = {kind: [self._token_arrays(kind, side) for side in SIDES] for kind in kinds}
+        self._ends = {kind: [0, 0] for kind in kinds}
+
+    def _token_arrays(self, kind: str, side: str) -> tuple[GrowingArray, GrowingArray]:
+        names = array_name(IDS, side, kind), array_name(OFFSETS, side, kind)
+        self.arrays += names
+        ids = self._stack.enter_context(GrowingArray(self._folder / names[0], "int32"))
+        offsets = self._stack.enter_context(GrowingArray(self._folder / names[1], "int64"))
+        offsets.append(np.zeros(1, np.int64))
+        return ids, offsets
+
+    def append(self, kind: str, sides: SideTokens) -> None:
+        """Add the tokens of some pairs."""
+        for number, tokens in enumerate(sides):
+            ids, offsets = self._files[kind][number]
+            ids.append(tokens.ids)
+            offsets.append(tokens.offsets[1:] + self._ends[kind][number])
+            self._ends[kind][number] += len(tokens.ids)
+
+    def write_labels(self, keys: np.ndarray, domain: np.ndarray) -> None:
+        """Write the groups of equal texts, which are those of equal `keys`, (n, 2) uint64, and the
+        domains, (n,) uint16."""
+        # One numbering for both sides: a sentence may come on either, above all in paraphrases.
+        _, groups = np.unique(keys, return_inverse=True)
+        groups = groups.reshape(-1, 2).astype(np.int64)
+        labels = {array_name(GROUPS, side): groups[:, number] for number, side in enumerate(SIDES)}
+        for name, values in {**labels, array_name(DOMAIN): domain}.items():
+            write_array(self._folder / name, values)
+            self.arrays.append(name)
+
+    def described(self) -> dict[str, dict[str, str | int]]:
+        """What `PreparedFacts.arrays` holds, once all is closed."""
+        return {name: array_facts(self._folder / name) for name in sorted(self.arrays)}
+
+    def __enter__(self) -> PairWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> TokenizerFacts:
+    """Write the files of `tokenizer` into `folder`; returns what ``read_tokenizer`` needs."""
+    files = tokenizer.files()
+    for name, data in files.items():
+        replace_file(folder / name, data)
+    digests = {name: file_digest(data) for name, data in files.items()}
+    return TokenizerFacts(tokenizer.kind, dict(tokenizer.settings()), digests)
+
+
+def read_tokenizer(described: TokenizerFacts, folder: Path, mend: str) -> Tokenizer:
+    """What ``save_tokenizer`` wrote; raises UsageError when a file is missing or not as it was
+    written."""
+    files = {}
+    for name, digest in described.files.items():
+        path = folder / name
+        try:
+            files[name] = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read ({error.strerror}); {mend}") from None
+        if file_digest(files[name]) != digest:
+            raise UsageError(f"{path}: is not the file that was written; {mend}")
+    try:
+        return load_tokenizer(described.kind, files, described.settings)
+    except ValueError as error:
+        raise UsageError(f"{folder}: {error}; {mend}") from None
+
+
+def file_digest(data: bytes) -> str:
+    """The BLAKE2b digest (32 hexadecimal digits) of the bytes of a file."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def read_facts(folder: Path) -> PreparedFacts:
     """What ``prepared.json`` says; raises UsageError when it is missing, damaged or of another
     version."""
     path = folder / PREPARED_FILE
@@ -110,7 +273,11 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path}: is of format {quoted(version)}, this version reads {FORMAT_VERSION}: prepare the pairs anew"
         )
-    return dict(facts)
+    try:
+        return TypeAdapter(PreparedFacts).validate_python({"versions": None, **facts})
+    except ValidationError as error:
+        faults = ", ".join(".".join(map(str, item["loc"])) for item in error.errors())
+        raise UsageError(f"{path}: lacks or spoils {faults}; {_MEND}") from None
 
 
 def open_prepared(folder: str | Path, *, whole: bool = False) -> PreparedPairs:
@@ -123,48 +290,41 @@ def open_prepared(folder: str | Path, *, whole: bool = False) -> PreparedPairs:
     folder = Path(folder)
     facts = read_facts(folder)
     try:
-        arrays = {name: open_array(folder / name, entry, _MEND) for name, entry in facts["arrays"].items()}
-        for name, entry in facts["arrays"].items() if whole else ():
+        arrays = {name: open_array(folder / name, entry, _MEND) for name, entry in facts.arrays.items()}
+        for name, entry in facts.arrays.items() if whole else ():
             check_contents(folder / name, entry, _MEND)
-        units = [read_unit(entry, folder, _MEND) for entry in facts["units"]]
-        kinds = [unit.kind for unit in units]
+        tokenizers = [read_tokenizer(entry, folder, _MEND) for entry in facts.units]
         pairs = PreparedPairs(
             folder=folder,
-            tokenizers=units,
-            kinds=kinds,
-            source=[_pieces(arrays, "source", kind) for kind in kinds],
-            target=[_pieces(arrays, "target", kind) for kind in kinds],
+            tokenizers=tokenizers,
+            source=[_tokens(arrays, "source", one.kind) for one in tokenizers],
+            target=[_tokens(arrays, "target", one.kind) for one in tokenizers],
             source_groups=arrays[array_name(GROUPS, "source")],
             target_groups=arrays[array_name(GROUPS, "target")],
             domain=arrays[array_name(DOMAIN)],
-            domains=[_domain(entry) for entry in facts["domains"]],
-            rows=facts["rows"],
-            dropped=facts["dropped"],
-            truncated=facts["truncated"],
-            warnings=facts["warnings"],
-            identity=facts["identity"],
-            contents={name: entry["hash"] for name, entry in facts["arrays"].items()},
+            domains=facts.domains,
+            rows=facts.rows,
+            dropped=facts.dropped,
+            truncated=facts.truncated,
+            warnings=facts.warnings,
+            identity=facts.identity,
+            contents={name: str(entry["hash"]) for name, entry in facts.arrays.items()},
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError) as error:
         raise UsageError(f"{folder / PREPARED_FILE}: lacks or spoils {error}; {_MEND}") from None
     _check(pairs)
     return pairs
 
 
-def _pieces(arrays: dict[str, np.ndarray], side: str, kind: str) -> Tokens:
+def _tokens(arrays: Mapping[str, np.ndarray], side: str, kind: str) -> Tokens:
     return Tokens(arrays[array_name(IDS, side, kind)], arrays[array_name(OFFSETS, side, kind)])
-
-
-def _domain(entry: dict[str, Any]) -> Domain:
-    languages = entry["languages"]
-    return Domain(**{**entry, "languages": tuple(languages) if languages else None})
 
 
 def _check(pairs: PreparedPairs) -> None:
     """The arrays belong together; raises UsageError otherwise."""
     count = len(pairs)
     unfit = len(pairs.target_groups) != count or len(pairs.domain) != count
-    for pieces in (*pairs.source, *pairs.target):
-        unfit |= len(pieces.offsets) != count + 1 or int(pieces.offsets[-1]) != len(pieces.ids)
+    for tokens in (*pairs.source, *pairs.target):
+        unfit |= len(tokens.offsets) != count + 1 or int(tokens.offsets[-1]) != len(tokens.ids)
     if unfit:
         raise UsageError(f"{pairs.folder}: its arrays are not of the same pairs; {_MEND}")

@@ -3,31 +3,29 @@ learnt from."""
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from mining.corpus import first_occurrence
 from mining.schemas import Reason
+from mining.training.data.prepared import Ledger
 from mining.training.data.read import Spool
 
 _CAPS, _SAMPLE = 1, 2
 """What is drawn, so that no two draws share their random numbers."""
 
 
-def select(spool: Spool, *, duplicates: bool, seed: int) -> tuple[np.ndarray, list[Counter[str]]]:
-    """The pairs that stay, (n,) bool, and for each domain what was dropped here.
+def select(spool: Spool, ledger: Ledger, *, duplicates: bool, seed: int) -> np.ndarray:
+    """The pairs that stay, (n,) bool; the others are counted in `ledger`.
 
     With `duplicates`, the first of equal pairs stays, whatever its domain. Caps draw at random from
     what is left.
     """
     keep = np.ones(len(spool), bool)
-    dropped: list[Counter[str]] = [Counter() for _ in spool.domains]
     if duplicates and len(spool):
-        places = np.arange(len(spool))
-        first = first_occurrence(spool.keys.view(np.uint8).reshape(-1, 16), np.zeros_like(places), places)
-        keep = first == places
-        _count(dropped, Reason.DUPLICATE, spool.domain[~keep])
+        rows = np.arange(len(spool))
+        first = first_occurrence(spool.keys.view(np.uint8).reshape(-1, 16), np.zeros_like(rows), rows)
+        keep = first == rows
+        ledger.drop(Reason.DUPLICATE, spool.domain[~keep])
     sizes = np.bincount(spool.domain[keep], minlength=len(spool.domains))
     for number, facts in enumerate(spool.domains):
         if facts.cap is None or sizes[number] <= facts.cap:
@@ -35,8 +33,8 @@ def select(spool: Spool, *, duplicates: bool, seed: int) -> tuple[np.ndarray, li
         rows = np.flatnonzero(keep & (spool.domain == number))
         keep[rows] = False
         keep[_draw(rows, facts.cap, (seed, _CAPS, number))] = True
-        dropped[number][Reason.DOMAIN_CAP] = int(sizes[number]) - facts.cap
-    return keep, dropped
+        ledger.drop(Reason.DOMAIN_CAP, spool.domain[rows[~keep[rows]]])
+    return keep
 
 
 def sample(spool: Spool, keep: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -84,9 +82,3 @@ def _draw(rows: np.ndarray, count: int, key: tuple[int, int, int]) -> np.ndarray
     seed, purpose, number = key
     chance = np.random.Generator(np.random.Philox(key=[seed, (purpose << 32) | number]))
     return rows if count >= len(rows) else chance.choice(rows, count, replace=False, shuffle=False)
-
-
-def _count(dropped: list[Counter[str]], reason: str, domains: np.ndarray) -> None:
-    for number, pairs in enumerate(np.bincount(domains, minlength=len(dropped)).tolist()):
-        if pairs:
-            dropped[number][reason] += pairs

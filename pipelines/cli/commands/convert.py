@@ -63,8 +63,8 @@ def _conversion(source: Path) -> tuple[Target, Callable[[ConvertConfig], str]]:
     known."""
     from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE
     from mining.encoder.psp import is_released
+    from mining.training.data import PREPARED_FILE
     from mining.training.data.hdf5 import SUFFIXES
-    from mining.training.data.vocabularies import PREPARED_FILE
 
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder")
@@ -125,9 +125,9 @@ def _model_to_model(asked: ConvertConfig) -> str:
 
 
 def _hdf5_to_prepared(asked: ConvertConfig) -> str:
+    from mining.training.data import clear
     from mining.training.data.hdf5 import pairs_in
     from mining.training.data.hdf5_prepared import prepare_hdf5
-    from mining.training.data.prepare import clear
 
     _refuse(asked, "dtype", "dim")
     if asked.languages is not None and len(asked.languages) != 2:
@@ -151,9 +151,9 @@ def _hdf5_to_prepared(asked: ConvertConfig) -> str:
 
 
 def _prepared_to_hdf5(asked: ConvertConfig) -> str:
+    from mining.training.data import open_prepared
     from mining.training.data.hdf5 import SUFFIXES
     from mining.training.data.hdf5_prepared import write_prepared_hdf5
-    from mining.training.data.prepared import open_prepared
 
     _refuse(asked, "sentencepiece", "vocabulary", "lowercase", "dtype", "dim", "languages")
     if asked.output.suffix not in SUFFIXES:

@@ -102,8 +102,7 @@ def prepare(settings: PrepareConfig, call: Call) -> None:
 
 def _check_output(output: Path) -> None:
     """Refuse a folder with anything in it that was not written by this command."""
-    from mining.training.data.prepare import PARTIAL_FOLDER
-    from mining.training.data.vocabularies import PREPARED_FILE
+    from mining.training.data import PARTIAL_FOLDER, PREPARED_FILE
 
     if not output.is_dir() or (output / PREPARED_FILE).is_file():
         return

@@ -113,15 +113,16 @@ _OVERLAP = (
 def overlap_table(pairs: PreparedPairs, languages: list[str]) -> list[str]:
     """A line for each language pair and kind of units; `languages` name a pair that the bitext does
     not name."""
-    from mining.training.data import piece_overlap
+    from mining.training.data import token_overlap
 
     rows = [list(_OVERLAP)]
     named = "-".join(languages) if len(languages) == 2 else "all"
-    for one in piece_overlap(pairs):
+    for one in token_overlap(pairs):
         shares = (one.source_share, one.target_share, one.source_tokens_shared, one.target_tokens_shared)
         counts = (one.pairs, one.source_types, one.target_types, one.shared_types)
         name = named if one.languages == "all" else one.languages
-        rows.append([name, one.unit, *(f"{count:,}" for count in counts), *(f"{100 * share:.1f}" for share in shares)])
+        numbers = [*(f"{count:,}" for count in counts), *(f"{100 * share:.1f}" for share in shares)]
+        rows.append([name, one.tokens, *numbers])
     return columns(rows, texts=2)
 
 

@@ -29,7 +29,7 @@ from mining.training.data.hdf5 import (
     write_hdf5,
     write_vocabulary,
 )
-from mining.training.data.hdf5_prepared import prepare_hdf5, unit_names, write_prepared_hdf5
+from mining.training.data.hdf5_prepared import prepare_hdf5, token_names, write_prepared_hdf5
 from pipelines.cli.commands.convert import convert
 from tests.cli.runner import runner
 
@@ -268,7 +268,7 @@ def test_prepared_pairs_there_and_back(
     pairs = prepared(table(bitext_rows(80)), units=[units], types=30)
     beside = write_prepared_hdf5(pairs.folder, tmp_path / "pairs.h5")
     names, written = read_vocabulary(beside), read_all(tmp_path / "pairs.h5", 1000)
-    original = unit_names(pairs.tokenizers[0])
+    original = token_names(pairs.tokenizers[0])
     original[pairs.tokenizers[0].unknown] = UNKNOWN
     for side, place in (("source", 0), ("target", 1)):
         wanted = [[original[number] for number in one] for one in unpacked(getattr(pairs, side)[0])]
@@ -323,7 +323,7 @@ def test_several_units_do_not_fit(
     table: Callable[..., dict[str, Any]], prepared: Callable[..., Any], tmp_path: Path
 ) -> None:
     pairs = prepared(table(bitext_rows(40)), units=["pieces", "words"])
-    with pytest.raises(UsageError, match="has the units pieces, words; HDF5 holds one kind"):
+    with pytest.raises(UsageError, match="has the tokens pieces, words; HDF5 holds one kind"):
         write_prepared_hdf5(pairs.folder, tmp_path / "pairs.h5")
 
 

@@ -180,7 +180,7 @@ def test_vocabulary_of_another_folder(table: Table, prepared: Prepared, tmp_path
     second = prepared(table(made_up(50, 9), "b.tsv"), "second", units="words", vocabulary_from=str(first.folder))
     assert second.kinds == ["words"]
     assert second.tokenizers[0].files() == first.tokenizers[1].files()
-    with pytest.raises(UsageError, match="has the units pieces, words, not trigrams"):
+    with pytest.raises(UsageError, match="has the tokens pieces, words, not trigrams"):
         prepared(table(made_up(50)), "third", units="trigrams", vocabulary_from=str(first.folder))
     with pytest.raises(UsageError, match="neither a prepared folder nor a model folder"):
         prepared(table(made_up(50)), "third", vocabulary_from=str(tmp_path))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mining.training.data.prepared import Ledger
 from mining.training.data.read import ReadDomain, Spool
 from mining.training.data.select import sample, select, shares
 
@@ -24,28 +25,31 @@ def distinct(count: int) -> list[tuple[int, int]]:
 
 def test_the_first_of_equal_pairs_stays() -> None:
     pairs = spool([(1, 2), (1, 3), (1, 2), (2, 1), (1, 3)], [0, 0, 1, 1, 1], [None, None], [1, 1])
-    keep, dropped = select(pairs, duplicates=True, seed=1)
+    ledger = Ledger([{}] * len(pairs.domains))
+    keep = select(pairs, ledger, duplicates=True, seed=1)
     assert keep.tolist() == [True, True, False, True, False]
-    assert [dict(counts) for counts in dropped] == [{}, {"duplicate": 2}]
-    assert select(pairs, duplicates=False, seed=1)[0].all()
+    assert [ledger.of(number) for number in (0, 1)] == [{}, {"duplicate": 2}]
+    assert select(pairs, Ledger([{}] * len(pairs.domains)), duplicates=False, seed=1).all()
 
 
 def test_caps_draw_at_random_by_the_seed() -> None:
     pairs = spool(distinct(1000), [0] * 600 + [1] * 400, [100, None], [1, 1])
-    keep, dropped = select(pairs, duplicates=True, seed=1)
+    ledger = Ledger([{}] * len(pairs.domains))
+    keep = select(pairs, ledger, duplicates=True, seed=1)
     assert keep[:600].sum() == 100
     assert keep[600:].all()
-    assert dropped[0] == {"domain_cap": 500}
+    assert ledger.of(0) == {"domain_cap": 500}
     assert 20 < keep[:300].sum() < 80
-    assert np.array_equal(keep, select(pairs, duplicates=True, seed=1)[0])
-    assert not np.array_equal(keep, select(pairs, duplicates=True, seed=2)[0])
+    assert np.array_equal(keep, select(pairs, Ledger([{}] * len(pairs.domains)), duplicates=True, seed=1))
+    assert not np.array_equal(keep, select(pairs, Ledger([{}] * len(pairs.domains)), duplicates=True, seed=2))
 
 
 def test_duplicates_do_not_use_up_a_cap() -> None:
     pairs = spool([(1, 1)] * 50 + distinct(60)[2:], [0] * 108, [59], [1])
-    keep, dropped = select(pairs, duplicates=True, seed=1)
+    ledger = Ledger([{}] * len(pairs.domains))
+    keep = select(pairs, ledger, duplicates=True, seed=1)
     assert keep.sum() == 59
-    assert dropped[0] == {"duplicate": 49}
+    assert ledger.of(0) == {"duplicate": 49}
 
 
 def test_the_sample_follows_pairs_and_weights() -> None:
