@@ -6,9 +6,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -16,18 +16,17 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from mining.config.mine import RunnerSettings
 from mining.errors import BitextError, RunError, UsageError
 from mining.io.atomic import check_place
-from pipelines.artefacts import Failure, Marker, Step, read_failure, read_marker, sweep, verified_marker
 from pipelines.progress import Progress
-from pipelines.work import CARRIED, carried_failure, do_step, peak_memory, reset_peak_memory
+from pipelines.records import artefacts
+from pipelines.steps import Failure, Marker, R, Step, read_failure, read_marker, sweep, verified_marker
+from pipelines.worker import CARRIED, carried_failure, do_step, peak_memory, reset_peak_memory
 
 log = logging.getLogger(__name__)
-# The driver tells in one line what such an exception carries; the worker would log all that it went
+# The driver says in one line what such an exception carries; the worker would log all that it went
 # through.
 for _name in ("apache_beam.runners.common", "apache_beam.runners.worker.sdk_worker"):
     logging.getLogger(_name).addFilter(lambda record: CARRIED not in record.getMessage())
 
-#: Stages whose steps run on accelerators when the configuration asks for them.
-ACCELERATED = frozenset({"encode", "search"})
 LOCAL_RUNNERS = {"DirectRunner", "InProcessRunner"}
 #: Runners that Beam knows by their full name only.
 FULL_NAMES = {"DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
@@ -36,7 +35,7 @@ FULL_NAMES = {"DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
 class DoStep(beam.DoFn):
     """One element is one step; everything it produces is in files."""
 
-    def process(self, step: Step) -> Iterable[str]:
+    def process(self, step: Step[object]) -> Iterable[str]:
         """Do the step, unless its marker says that it is done."""
         do_step(step)
         yield step.name
@@ -50,7 +49,7 @@ def pipeline_options(settings: RunnerSettings, steps: int) -> PipelineOptions:
         raise UsageError(
             f"runner {name} may look for another program to start: use FnApiRunner, which runs in this process"
         )
-    options: dict[str, Any] = {"runner": FULL_NAMES.get(name, name), **settings.options}
+    options: dict[str, object] = {"runner": FULL_NAMES.get(name, name), **settings.options}
     if name == "FnApiRunner":
         options.setdefault("direct_num_workers", settings.workers)
         options.setdefault("direct_running_mode", "in_memory" if settings.workers == 1 else "multi_threading")
@@ -69,24 +68,25 @@ def pipeline_options(settings: RunnerSettings, steps: int) -> PipelineOptions:
     return PipelineOptions(flags)
 
 
-def stage_work(stage: str, settings: RunnerSettings) -> beam.PTransform:
-    """The ParDo of a stage, with Beam's resource hint where the configuration asks for
-    accelerators."""
+def stage_work(accelerated: bool, settings: RunnerSettings) -> beam.PTransform:
+    """The ParDo of a stage, with Beam's resource hint where the stage may use accelerators and the
+    configuration asks for them."""
     work: beam.PTransform = beam.ParDo(DoStep())
-    if settings.accelerator and stage in ACCELERATED:
+    if settings.accelerator and accelerated:
         work = work.with_resource_hints(accelerator=settings.accelerator)
     return work
 
 
-def run_pipeline(stage: str, steps: Sequence[Step], settings: RunnerSettings) -> None:
+def run_pipeline(steps: Sequence[Step[object]], settings: RunnerSettings) -> None:
     """One Beam pipeline: ``Create | Reshuffle | ParDo`` over shard specs, the subset that every
     runner has."""
+    stage, accelerated = steps[0].stage, steps[0].find_stage().accelerated
     pipeline = beam.Pipeline(options=pipeline_options(settings, len(steps)))
     _ = (
         pipeline
         | f"{stage}: shard specs" >> beam.Create(list(steps), reshuffle=False)
         | f"{stage}: spread" >> beam.Reshuffle()
-        | f"{stage}: work" >> stage_work(stage, settings)
+        | f"{stage}: work" >> stage_work(accelerated, settings)
     )
     result = pipeline.run()
     try:
@@ -98,16 +98,31 @@ def run_pipeline(stage: str, steps: Sequence[Step], settings: RunnerSettings) ->
             client.close()
 
 
+@dataclass(frozen=True)
+class StageReport:
+    """What a stage took. `seconds` is the wall time of this run; work, files (`bytes`) and memory
+    (bytes) are those of all steps, whenever they were done."""
+
+    stage: str
+    steps: int
+    skipped: int
+    seconds: float
+    worker_seconds: float
+    cpu_seconds: float
+    bytes: int
+    peak_memory: int
+
+
 class Engine:
-    """Runs stages one after the other and remembers what each cost."""
+    """Runs stages one after the other and remembers what each took."""
 
     def __init__(self, settings: RunnerSettings, progress: Progress) -> None:
         self.settings, self.progress = settings, progress
-        self.report: list[dict[str, Any]] = []
+        self.stages: list[StageReport] = []
 
-    def run(self, stage: str, steps: Sequence[Step], label: str | None = None) -> list[Marker]:
-        """Do the steps that are not done; returns their markers in order. Raises the first error of
-        a step."""
+    def run(self, steps: Sequence[Step[R]]) -> list[R]:
+        """Do those of the steps of one stage that are not done; returns the reports of all in
+        order. Raises the first error of a step."""
         started = time.monotonic()
         reset_peak_memory()
         found = {step.name: verified_marker(step) for step in steps}
@@ -117,15 +132,15 @@ class Engine:
                 check_place(path)
                 path.unlink(missing_ok=True)
         if pending:
-            with self.progress.stage(label or stage, len(steps), len(steps) - len(pending)) as advance:
-                raised = self._run_watched(stage, pending, advance)
+            with self.progress.stage(steps[0].stage, len(steps), len(steps) - len(pending)) as advance:
+                raised = self._run_watched(pending, advance)
             found |= _finished(pending, raised, self.settings.name)
         markers = [marker for step in steps if (marker := found[step.name]) is not None]
-        _sweep_stages(steps, markers)
-        self._record(label or stage, steps, pending, markers, time.monotonic() - started)
-        return markers
+        _sweep_stage(steps, markers)
+        self._record(steps, pending, markers, time.monotonic() - started)
+        return [marker.report for marker in markers]
 
-    def _run_watched(self, stage: str, pending: Sequence[Step], advance: Callable[[float], None]) -> Exception | None:
+    def _run_watched(self, pending: Sequence[Step[R]], advance: Callable[[float], None]) -> Exception | None:
         """Run the pipeline, and show how far it is; returns what the runner raised."""
         done = threading.Event()
 
@@ -137,7 +152,7 @@ class Engine:
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         try:
-            run_pipeline(stage, pending, self.settings)
+            run_pipeline(pending, self.settings)
         except BitextError:
             raise
         except Exception as error:
@@ -148,26 +163,24 @@ class Engine:
         return None
 
     def _record(
-        self, label: str, steps: Sequence[Step], pending: Sequence[Step], markers: Sequence[Marker], seconds: float
+        self, steps: Sequence[Step[R]], pending: Sequence[Step[R]], markers: Sequence[Marker[R]], seconds: float
     ) -> None:
-        # `seconds` is the wall time of this run; work and memory are those of all steps, whenever
-        # they were done.
         costs = [marker.cost for marker in markers]
-        self.report.append(
-            {
-                "stage": label,
-                "steps": len(steps),
-                "skipped": len(steps) - len(pending),
-                "seconds": round(seconds, 3),
-                "worker_seconds": round(sum(cost["seconds"] for cost in costs), 3),
-                "cpu_seconds": round(sum(cost["cpu_seconds"] for cost in costs), 3),
-                "bytes": sum(facts["bytes"] for marker in markers for facts in marker.files.values()),
-                "peak_memory": max([peak_memory(), *(cost["peak_memory"] for cost in costs)]),
-            }
+        self.stages.append(
+            StageReport(
+                stage=steps[0].stage,
+                steps=len(steps),
+                skipped=len(steps) - len(pending),
+                seconds=round(seconds, 3),
+                worker_seconds=round(sum(cost.seconds for cost in costs), 3),
+                cpu_seconds=round(sum(cost.cpu_seconds for cost in costs), 3),
+                bytes=sum(file.bytes for marker in markers for file in artefacts(marker.report)),
+                peak_memory=max([peak_memory(), *(cost.peak_memory for cost in costs)]),
+            )
         )
 
 
-def _finished(pending: Sequence[Step], raised: Exception | None, runner: str) -> dict[str, Marker]:
+def _finished(pending: Sequence[Step[R]], raised: Exception | None, runner: str) -> Mapping[str, Marker[R]]:
     """Markers by name of the step. A marker counts, whatever else a runner says or an attempt left;
     raises the first error of a step without one."""
     markers = {step.name: marker for step in pending if (marker := read_marker(step)) is not None}
@@ -179,8 +192,8 @@ def _finished(pending: Sequence[Step], raised: Exception | None, runner: str) ->
     return markers
 
 
-def _error(missing: Sequence[Step], raised: Exception | None, runner: str) -> BitextError:
-    """What to tell of steps that are not done."""
+def _error(missing: Sequence[Step[object]], raised: Exception | None, runner: str) -> BitextError:
+    """The error to raise for steps that are not done."""
     failures = [(step, failure) for step in missing if (failure := read_failure(step)) is not None]
     if failures:
         step, failure = failures[0]
@@ -198,7 +211,7 @@ def _error(missing: Sequence[Step], raised: Exception | None, runner: str) -> Bi
     )
 
 
-def _step_error(step: Step, failure: Failure, more: str = "", trace: str = "") -> BitextError:
+def _step_error(step: Step[object], failure: Failure, more: str = "", trace: str = "") -> BitextError:
     if failure.known:
         error = BitextError(f"{failure.message}{more}")
     else:
@@ -207,13 +220,10 @@ def _step_error(step: Step, failure: Failure, more: str = "", trace: str = "") -
     return error
 
 
-def _sweep_stages(steps: Sequence[Step], markers: Sequence[Marker]) -> None:
+def _sweep_stage(steps: Sequence[Step[R]], markers: Sequence[Marker[R]]) -> None:
     """Remove half-written files and those of an earlier plan from the stage's folder."""
-    if not steps:
-        return
-    keep = {step.marker_path for step in steps}
-    keep.update(Path(steps[0].run, file) for marker in markers for file in marker.files)
-    sweep(steps[0].marker_path.parent, keep)
+    files = [Path(steps[0].run, file.path) for marker in markers for file in artefacts(marker.report)]
+    sweep(steps[0].marker_path.parent, [*(step.marker_path for step in steps), *files])
 
 
 def _last_line(error: Exception) -> str:

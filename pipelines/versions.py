@@ -1,5 +1,5 @@
-"""Which versions the result of each stage depends on: of this package, of libraries, and of
-Python's Unicode tables."""
+"""Which versions a result depends on: of this package, of libraries, and of Python's Unicode
+tables."""
 
 from __future__ import annotations
 
@@ -12,33 +12,12 @@ from importlib import metadata
 from mining import __version__
 from mining.errors import RunError
 
-#: What the result of every step depends on.
+#: What the result of every step depends on, beside the libraries that its stage names: numba
+#: compiles the kernels, pyarrow writes Parquet, torch multiplies.
 ALWAYS = ("bitext_miner", "numpy")
-#: And that of the steps of each stage: numba compiles the kernels, pyarrow writes Parquet, torch
-#: multiplies.
-STAGES: dict[str, tuple[str, ...]] = {
-    "read": ("numba", "pyarrow", "unicode"),
-    "gold": ("numba", "pyarrow", "unicode"),
-    "dedup": ("pyarrow",),
-    "shard": ("pyarrow",),
-    "encode": ("numba", "pyarrow", "safetensors", "sentencepiece", "torch", "unicode"),
-    "train_index": ("faiss",),
-    "index": ("faiss",),
-    "search": ("numba", "torch"),
-    "clusters": ("numba", "torch"),
-    "assign": ("numba", "torch"),
-    "join": ("numba", "torch"),
-    "merge": ("numba",),
-    "score": ("numba",),
-    "match": ("numba",),
-    "emit": ("numba", "pyarrow"),
-    "threshold": ("numba", "pyarrow", "unicode"),
-    "output": ("numba", "pyarrow"),
-    "metrics": ("numba", "pyarrow", "unicode"),
-}
 #: Distributions that bring a library, where it has another name or may come from several.
 _DISTRIBUTIONS = {"faiss": ("faiss-cpu", "faiss-gpu")}
-#: What the manifest tells of a run.
+#: What the manifest lists for a run.
 RECORDED = (
     "apache-beam",
     "faiss-cpu",
@@ -67,9 +46,9 @@ def version(name: str) -> str:
     return "none"
 
 
-def versions_of(stage: str, more: Iterable[str] = ()) -> dict[str, str]:
-    """The versions that the result of a stage depends on, and `more` that this step uses."""
-    return {name: version(name) for name in sorted({*ALWAYS, *STAGES[stage], *more})}
+def versions_of(libraries: Iterable[str]) -> dict[str, str]:
+    """The versions that a result depends on which was made by these libraries."""
+    return {name: version(name) for name in sorted({*ALWAYS, *libraries})}
 
 
 def check_versions(wanted: dict[str, str]) -> None:

@@ -1,2 +1,2 @@
-"""One module a stage. Each has ``run(step, outputs)``: read the inputs of the step, call `mining`,
-write the outputs, and return what the driver needs to know."""
+"""The stages. Each module holds the typed records of its stages, the functions that do their steps,
+and one function that plans and runs them (`read_corpus`, `drop_duplicates`, `encode_sides`, …)."""

@@ -1,4 +1,4 @@
-"""Give matched pairs and candidates their ids and texts."""
+"""Ids and texts for matched pairs and for candidates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import itertools
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,13 @@ from mining.io.parquet import read_parquet, write_parquet
 from mining.neighbour_scores import list_scores
 from mining.pairs import ForwardCandidates, Rows, candidates_table, pairs_table, reverse_ranks
 from mining.schemas import CANDIDATE, CANDIDATES_SCHEMA, PAIRS_SCHEMA
-from pipelines.artefacts import Outputs, Step
-from pipelines.sharded import ShardedArray, ShardFiles, open_array
-from pipelines.transforms.search import NEIGHBOUR, as_neighbours
-from pipelines.transforms.shard import SHARD_SCHEMA
+from pipelines.arrays import ShardedArray, ShardFiles, open_array
+from pipelines.context import Context
+from pipelines.records import Artefact, Listing, Sides
+from pipelines.steps import Outputs, stage
+from pipelines.transforms.duplicates import SHARD_SCHEMA, Corpus
+from pipelines.transforms.neighbours import NEIGHBOUR, SearchedSide, as_neighbours
+from pipelines.transforms.pairs import MatchReport
 
 #: Pairs named at a time; each block reads every shard that it needs once, and holds its texts
 #: twice.
@@ -41,22 +44,59 @@ def _wide(table: pa.Table) -> pa.Table:
     return table.cast(_WIDE)
 
 
-class _Side:
-    """The files of one side: its shards, and the lists and means of their rows."""
+@dataclass(frozen=True)
+class SideLists:
+    """The shards of a side, and the mean cosines of their rows."""
 
-    def __init__(self, step: Step, side: str) -> None:
-        self.shards, means = step.files(f"{side}.shards"), step.files(f"{side}.means")
+    shards: Listing
+    means: Listing
+
+
+@dataclass(frozen=True)
+class MatchedInputs:
+    """The matched pairs, and both sides."""
+
+    pairs: Artefact
+    sides: Sides[SideLists]
+
+
+@dataclass(frozen=True)
+class CandidatesInputs:
+    """Both sides, and their neighbour lists."""
+
+    sides: Sides[SideLists]
+    lists: Sides[Listing]
+
+
+@dataclass(frozen=True)
+class EmitParams:
+    """Neighbours a list, and the margin."""
+
+    k: int
+    margin: str
+
+
+@dataclass(frozen=True)
+class EmitReport:
+    """A table of pairs, and its rows."""
+
+    table: Artefact
+    rows: int
+
+
+class _Side:
+    """The files of one side: its shards, and the means of their rows."""
+
+    def __init__(self, files: SideLists) -> None:
+        self.shards, means = files.shards.read(), files.means.read()
         self.means = ShardedArray(ShardFiles(means, np.float64).all(), means.firsts, means.total)
-        self.lists = []
-        if step.params["what"] == "candidates":
-            self.lists = ShardFiles(step.files(f"{side}.lists"), NEIGHBOUR, (step.params["k"],)).all()
 
     def text_bytes(self) -> int:
         """Bytes of all texts, as the shards have them."""
-        place = SHARD_SCHEMA.get_field_index("text")
+        column = SHARD_SCHEMA.get_field_index("text")
         files = (pq.read_metadata(path) for path in self.shards.paths)
         return sum(
-            file.row_group(group).column(place).total_uncompressed_size
+            file.row_group(group).column(column).total_uncompressed_size
             for file in files
             for group in range(file.num_row_groups)
         )
@@ -65,16 +105,16 @@ class _Side:
         """Ids, texts and occurrences of rows by number, in the order asked for; shards are read one
         after the other."""
         columns = ["id", "text", "occurrences"]
-        parts, places = [], []
+        parts, order = [], []
         for path, (start, stop) in zip(self.shards.paths, itertools.pairwise(self.shards.limits), strict=True):
             here = np.flatnonzero((rows >= start) & (rows < stop))
             if len(here):
                 parts.append(_wide(read_parquet(path, columns=columns)).take(pa.array(rows[here] - start)))
-                places.append(here)
+                order.append(here)
         if not parts:
             return _wide(read_parquet(self.shards.paths[0], columns=columns).slice(0, 0))
         back = np.empty(len(rows), dtype=np.int64)
-        back[np.concatenate(places)] = np.arange(len(rows))
+        back[np.concatenate(order)] = np.arange(len(rows))
         return pa.concat_tables(parts).take(pa.array(back))
 
 
@@ -112,9 +152,11 @@ def _rows(table: pa.Table) -> Rows:
     return Rows(arrays[0], arrays[1], table.column("occurrences").to_numpy())
 
 
-def _matched(step: Step, outputs: Outputs) -> int:
-    source, target = _Side(step, "source"), _Side(step, "target")
-    pairs = open_array(step.path(step.execution["pairs"]), CANDIDATE, (None,))
+@stage("emit", "numba", "pyarrow")
+def emit_matched(inputs: MatchedInputs, params: EmitParams, outputs: Outputs) -> EmitReport:
+    """Write the matched pairs with their ids and texts."""
+    source, target = inputs.sides.map(_Side)
+    pairs = open_array(inputs.pairs.path, CANDIDATE, (None,))
     limits = [_BLOCK_BYTES * side.shards.total // max(1, side.text_bytes()) for side in (source, target)]
     size = max(1, min(_BLOCK, *limits))
 
@@ -129,39 +171,77 @@ def _matched(step: Step, outputs: Outputs) -> int:
                 means = source.means.take(block["source"]), target.means.take(block["target"])
                 yield pairs_table(block, *ends, *means)
 
-    return write_parquet(outputs.path("matched.parquet"), PAIRS_SCHEMA, blocks())
+    rows = write_parquet(outputs.path("matched.parquet"), PAIRS_SCHEMA, blocks())
+    return EmitReport(outputs.artefact("matched.parquet"), rows)
 
 
-def _candidates(step: Step, outputs: Outputs) -> int:
-    source, target = _Side(step, "source"), _Side(step, "target")
-    path, rows = outputs.path("candidates.parquet"), max(1, _CANDIDATES // step.params["k"])
-    ids = {side: _Ids(side, step.folder) for side in (source, target)}
+class _Direction:
+    """The candidates of the rows of one side, as far as they are not those of the other side
+    again."""
+
+    def __init__(self, own: _Side, other: _Side, own_lists: Listing, other_lists: Listing, params: EmitParams) -> None:
+        self.own, self.other, self.params = own, other, params
+        self.lists, theirs = (
+            ShardFiles(lists.read(), NEIGHBOUR, (params.k,)).all() for lists in (own_lists, other_lists)
+        )
+        self.their_ids = ShardedArray([lists["id"] for lists in theirs], other.shards.firsts, other.shards.total)
+
+    def blocks(self) -> Iterator[ForwardCandidates]:
+        """The candidates, so many lists at a time."""
+        size = max(1, _CANDIDATES // self.params.k)
+        for first, lists in zip(self.own.shards.firsts, self.lists, strict=True):
+            for start in range(0, len(lists), size):
+                yield self._block(lists[start : start + size], first + start)
+
+    def _block(self, table: NDArray[np.void], first: int) -> ForwardCandidates:
+        lists = as_neighbours(table)
+        rows = np.arange(first, first + len(table), dtype=np.int64)
+        means = self.own.means.take(rows), self.other.means.take(lists.ids)
+        scores = list_scores(*lists, *means, self.params.margin, 1).values
+        reverse = reverse_ranks(rows, lists.ids, functools.partial(self.their_ids.take, fill=-1))
+        return ForwardCandidates(rows, lists, scores, reverse)
+
+
+@stage("emit", "numba", "pyarrow")
+def emit_candidates(inputs: CandidatesInputs, params: EmitParams, outputs: Outputs) -> EmitReport:
+    """Write all candidates of both directions with their ids."""
+    source, target = inputs.sides.map(_Side)
+    path, lists = outputs.path("candidates.parquet"), inputs.lists
+    source_ids, target_ids = _Ids(source, outputs.folder), _Ids(target, outputs.folder)
 
     def blocks() -> Iterator[pa.Table]:
-        for own, other, forward in ((source, target, True), (target, source, False)):
-            their_lists = ShardedArray([lists["id"] for lists in other.lists], other.shards.firsts, other.shards.total)
-            for first, lists in zip(own.shards.firsts, own.lists, strict=True):
-                for start in range(0, len(lists), rows):
-                    block = _block(step, (own, other), their_lists, lists[start : start + rows], first + start)
-                    names = ids[own].take(block.rows), ids[other].take(block.lists.ids.ravel())
-                    yield candidates_table(block, *names, forward=forward)
+        for block in _Direction(source, target, lists.source, lists.target, params).blocks():
+            names = source_ids.take(block.rows), target_ids.take(block.lists.ids.ravel())
+            yield candidates_table(block, *names, forward=True)
+        for block in _Direction(target, source, lists.target, lists.source, params).blocks():
+            names = target_ids.take(block.rows), source_ids.take(block.lists.ids.ravel())
+            yield candidates_table(block, *names, forward=False)
 
-    return write_parquet(path, CANDIDATES_SCHEMA, blocks())
-
-
-def _block(
-    step: Step, sides: tuple[_Side, _Side], their_lists: ShardedArray, table: NDArray[Any], first: int
-) -> ForwardCandidates:
-    own, other = sides
-    lists = as_neighbours(table)
-    rows = np.arange(first, first + len(table), dtype=np.int64)
-    scores = list_scores(*lists, own.means.take(rows), other.means.take(lists.ids), step.params["margin"], 1).values
-    reverse = reverse_ranks(rows, lists.ids, functools.partial(their_lists.take, fill=-1))
-    return ForwardCandidates(rows, lists, scores, reverse)
+    rows = write_parquet(path, CANDIDATES_SCHEMA, blocks())
+    return EmitReport(outputs.artefact("candidates.parquet"), rows)
 
 
-def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `what` (``matched`` or ``candidates``), `k`, `margin`; execution: `pairs` (path);
-    lists: shards, means and, for candidates, neighbour lists of both sides."""
-    work = {"matched": _matched, "candidates": _candidates}[step.params["what"]]
-    return {"rows": work(step, outputs)}
+@dataclass(frozen=True)
+class Emitted:
+    """The matched pairs, and the candidates if they are wanted."""
+
+    matched: EmitReport
+    candidates: EmitReport | None
+
+
+def emit_pairs(ctx: Context, corpora: Sides[Corpus], searched: Sides[SearchedSide], matched: MatchReport) -> Emitted:
+    """Write all matched pairs with their texts, and the candidates if they are wanted."""
+    config = ctx.config
+
+    def files(item: tuple[Corpus, SearchedSide]) -> SideLists:
+        corpus, side = item
+        return SideLists(ctx.listing((shard.table for shard in corpus.shards), corpus.sizes), side.means(ctx))
+
+    sides = corpora.with_other(searched).map(files)
+    params = EmitParams(config.search.k, config.margin)
+    steps = [ctx.step(emit_matched, "matched", MatchedInputs(matched.pairs, sides), params)]
+    if config.candidates or config.gold:
+        inputs = CandidatesInputs(sides, searched.map(lambda side: side.lists(ctx)))
+        steps.append(ctx.step(emit_candidates, "candidates", inputs, params, "."))
+    first, *more = ctx.run(steps)
+    return Emitted(first, more[0] if more else None)

@@ -1,74 +1,89 @@
-"""Search one source shard and one target shard against each other, in both directions."""
+"""The search for the nearest neighbours of both sides.
+
+The plan of the search method says which steps it takes: ``pairs`` searches every source shard and
+every target shard against each other, ``indexes`` does so through a FAISS index of each, and
+``clusters`` joins groups of clusters. Each gives partial lists, which are merged shard by shard.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from mining.devices import torch_threads
-from mining.search.faiss_index import faiss_threads, open_index
-from mining.search.methods import METHODS, Runtime
-from mining.search.methods.faiss import FaissSettings, search_indexes
-from mining.search.neighbours import Neighbours
-from mining.search.shards import VectorShard, vector_shard
-from mining.search.vectors import STORED
-from pipelines.artefacts import Outputs, Step
-from pipelines.sharded import open_array
-
-#: Neighbour lists on disk: (rows, k), id -1 and cosine -inf where a list ends early.
-NEIGHBOUR = np.dtype([("id", "<i8"), ("cosine", "<f4")])
-
-
-def save_neighbours(path: str, lists: Neighbours) -> None:
-    """Write lists as one structured array."""
-    table = np.empty(lists.ids.shape, dtype=NEIGHBOUR)
-    table["id"], table["cosine"] = lists.ids, lists.cosines
-    with open(path, "wb") as out:
-        np.save(out, table, allow_pickle=False)
+from mining.search.methods import METHODS, MethodSettings, Runtime
+from mining.search.planner import Choice, choose
+from pipelines.context import Context
+from pipelines.records import NOT_IN_KEY, Sides
+from pipelines.steps import Outputs, stage
+from pipelines.transforms.clusters import search_clusters
+from pipelines.transforms.encode import EncodedSide
+from pipelines.transforms.indexes import search_through_indexes
+from pipelines.transforms.neighbours import (
+    MergeInputs,
+    PairReport,
+    SearchedSide,
+    ShardVectors,
+    merge_sides,
+    parts_of_pairs,
+    save_pair,
+)
 
 
-def as_neighbours(table: NDArray[np.void]) -> Neighbours:
-    """Lists from a structured array."""
-    return Neighbours(np.ascontiguousarray(table["id"]), np.ascontiguousarray(table["cosine"]))
+@dataclass(frozen=True)
+class SearchParams:
+    """The method and its settings, neighbours a list, length of a vector, and the number of the
+    first row of either shard."""
+
+    method: str
+    settings: MethodSettings
+    k: int
+    dim: int
+    firsts: Sides[int]
+    threads: int = field(metadata=NOT_IN_KEY)
 
 
-def read_shard(paths: list[str], first: int, dim: int) -> VectorShard:
-    """The searchable part of a shard from its vectors and validity, which must agree in rows."""
-    valid_path = next(path for path in paths if path.endswith(".valid.npy"))
-    vectors_path = next(path for path in paths if path.endswith(".vectors.npy"))
-    valid = np.array(open_array(valid_path, bool, (None,)))
-    return vector_shard(first, valid, open_array(vectors_path, STORED, (len(valid), dim)))
+@stage("search", "numba", "torch", accelerated=True)
+def search(inputs: Sides[ShardVectors], params: SearchParams, outputs: Outputs) -> PairReport:
+    """Search a source and a target shard against each other."""
+    shards = inputs.with_other(params.firsts).map(lambda item: item[0].read(item[1], params.dim))
+    runtime = Runtime(params.threads, outputs.progress)
+    with torch_threads(params.threads):
+        found = METHODS[params.method].search(shards.source, shards.target, params.k, params.settings, runtime)
+    return save_pair(outputs, shards, found)
 
 
-def _through_indexes(
-    step: Step, source: VectorShard, target: VectorShard, settings: FaissSettings
-) -> tuple[Neighbours, Neighbours]:
-    paths = [step.path(path) for path in step.inputs if path.endswith(".faiss")]
-    indexes = [
-        open_index(path, step.params["dim"], rows=len(side.vectors))
-        for path, side in zip(paths, (source, target), strict=True)
+def search_pairs(ctx: Context, sides: Sides[EncodedSide], method: str) -> Sides[list[MergeInputs]]:
+    """Search all pairs of shards: one step each."""
+    settings, k, dim = ctx.config.search.of(method), ctx.config.search.k, sides.source.dim
+    shards = sides.map(lambda side: list(enumerate(zip(side.shards, side.corpus.firsts, strict=True))))
+    steps = [
+        ctx.step(
+            search,
+            f"{s:05d}-{t:05d}",
+            Sides(ShardVectors.of(source), ShardVectors.of(target)),
+            SearchParams(method, settings, k, dim, Sides(first, other), ctx.threads),
+            libraries=METHODS[method].libraries,
+        )
+        for (s, (source, first)), (t, (target, other)) in itertools.product(*shards)
     ]
-    with faiss_threads(step.execution["threads"]):
-        return search_indexes((source, target), indexes, step.params["k"], settings)
+    return parts_of_pairs(ctx, sides, ctx.run(steps))
 
 
-def run(step: Step, outputs: Outputs) -> dict[str, Any]:
-    """Params: `k`, `dim`, `method`, `first` row numbers of both shards and the `settings` of the
-    method that change the result; inputs: vectors and validity of source and target and, for FAISS,
-    their two indexes; execution: the other `settings` and `threads`."""
-    paths = [step.path(path) for path in step.inputs if path.endswith(".npy")]
-    first, dim, threads = step.params["first"], step.params["dim"], step.execution["threads"]
-    source, target = read_shard(paths[:2], first[0], dim), read_shard(paths[2:], first[1], dim)
-    method = METHODS[step.params["method"]]
-    settings = method.settings(**step.params["settings"], **step.execution["settings"])
-    with torch_threads(threads):
-        if method.plan == "indexes":
-            forward, backward = _through_indexes(step, source, target, settings)
-        else:
-            runtime = Runtime(threads, outputs.report)
-            forward, backward = method.search(source, target, step.params["k"], settings, runtime)
-    save_neighbours(outputs.path(f"{step.name}.forward.npy"), forward)
-    save_neighbours(outputs.path(f"{step.name}.backward.npy"), backward)
-    return {"pairs_compared": len(source.vectors) * len(target.vectors)}
+#: What each plan of a search method does: from both sides, and the method's name, to the partial
+#: lists of each shard.
+PLANS: dict[str, Callable[[Context, Sides[EncodedSide], str], Sides[list[MergeInputs]]]] = {
+    "pairs": search_pairs,
+    "indexes": search_through_indexes,
+    "clusters": search_clusters,
+}
+
+
+def search_neighbours(ctx: Context, sides: Sides[EncodedSide]) -> tuple[Choice, Sides[SearchedSide]]:
+    """Choose how to search, and search."""
+    rows = sides.map(lambda side: side.valid_rows)
+    choice = choose(ctx.config.search, rows.source, rows.target, sides.source.dim, ctx.threads)
+    ctx.engine.progress.say(choice.line())
+    parts = PLANS[METHODS[choice.method].plan](ctx, sides, choice.method)
+    return choice, merge_sides(ctx, sides.map(lambda side: side.corpus), parts)

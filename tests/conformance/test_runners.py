@@ -100,10 +100,14 @@ def test_accelerator_hints_reach_encode_and_search(task, tiny_model, tmp_path):
 
     from mining.config.mine import RunnerSettings
     from pipelines.engine import DoStep, stage_work
+    from pipelines.transforms.encode import encode
+    from pipelines.transforms.indexes import search_shards
+    from pipelines.transforms.pairs import score
+    from pipelines.transforms.search import search
 
     settings = RunnerSettings(accelerator="type:nvidia-tesla-t4;count:1")
-    for stage, hinted in (("encode", True), ("search", True), ("score", False)):
-        hints = stage_work(stage, settings).get_resource_hints()
-        assert bool(hints) is hinted
-    assert isinstance(stage_work("encode", RunnerSettings()), beam.ParDo)
-    assert DoStep in {type(stage_work("score", settings).fn)}
+    for stage in (encode, search, search_shards, score):
+        hints = stage_work(stage.accelerated, settings).get_resource_hints()
+        assert bool(hints) is (stage is not score)
+    assert isinstance(stage_work(True, RunnerSettings()), beam.ParDo)
+    assert DoStep in {type(stage_work(False, settings).fn)}

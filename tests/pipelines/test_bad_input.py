@@ -141,7 +141,7 @@ def test_id_that_stands_twice(command, tmp_path):
 
 
 def test_id_that_stands_twice_in_different_chunks(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.plan.BUCKET_ROWS", 2)
+    monkeypatch.setattr("pipelines.transforms.duplicates.BUCKET_ROWS", 2)
     for name, lines in (("1.tsv", "a\tone\nb\ttwo\nc\tthree\n"), ("2.tsv", "d\tfour\nc\tfive\nb\tsix\nc\tx\n")):
         (tmp_path / name).write_text(lines, encoding="utf-8")
     ended = command("--shard-rows", 2, source=tmp_path / "?.tsv")

@@ -34,7 +34,7 @@ def test_shards_workers_and_threads_never_show(clustered, run, finished, changes
 
 
 def test_blocks_of_vectors_never_show(clustered, run, monkeypatch):
-    monkeypatch.setattr("pipelines.transforms.assign._BLOCK", 7)
+    monkeypatch.setattr("pipelines.transforms.clusters._BLOCK", 7)
     assert contents(run("blocks", **SETTINGS, shard__rows=100).folder) == contents(clustered.folder)
 
 

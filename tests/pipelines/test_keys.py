@@ -1,23 +1,19 @@
 """What the key of each stage's steps depends on: settings, the hashes and facts of what it reads,
 versions.
 
-The engine is made up: it does nothing and tells the same of every step, so only what a stage itself
-depends on shows.
+The engine is made up: it does nothing and reports the same of every step, so only what a stage
+itself depends on shows.
 """
 
 from __future__ import annotations
 
 import copy
-import json
-import platform
-import re
+import dataclasses
 import shutil
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
-import numpy as np
 import pytest
 from pydantic import BaseModel
 
@@ -26,72 +22,66 @@ from mining.config.mine import MineConfig
 from mining.config.search import SearchSettings
 from mining.search.cluster_search import Division
 from mining.search.methods import METHODS
-from pipelines import versions
-from pipelines.artefacts import Marker, Step, read_failure
-from pipelines.given import Given
-from pipelines.mine import MineResult, MineRun
-from pipelines.plan import Plan, Side
+from pipelines import mine, versions
+from pipelines.engine import StageReport
 from pipelines.progress import Progress
-from pipelines.work import do_step
+from pipelines.records import Artefact, Listing, artefacts
+from pipelines.steps import Step
 from tests.conftest import Task
 
-#: What the made-up steps of each stage wrote, and what they tell the driver.
-SUFFIXES = {
-    "read": [f".{chunk:05d}{kind}" for chunk in range(3) for kind in (".parquet", ".texts.npy", ".ids.npy")],
-    "gold": [],
-    "dedup": [".npy"],
-    "shard": [".parquet"],
-    "encode": [".vectors.npy", ".valid.npy"],
-    "train_index": [".faiss"],
-    "index": [".faiss"],
-    "search": [".forward.npy", ".backward.npy"],
-    "clusters": [".npz"],
-    "assign": [".rows.npy", ".clusters.npy", ".limits.npy", ".vectors.npy"],
-    "join": [".forward.npy", ".forward.rows.npy", ".backward.npy", ".backward.rows.npy"],
-    "merge": [".lists.npy", ".means.npy"],
-    "score": [".npy"],
-    "match": [".npy"],
-    "emit": [".parquet"],
-    "threshold": [],
-    "output": [".parquet"],
-    "metrics": [".json"],
-}
-INFO: dict[str, dict[str, Any]] = {
-    "read": {"chunks": [{"rows": 90_000, "usable": 80_000, "bytes": 1000}] * 3, "reasons": {}, "replaced": 0},
-    "dedup": {"duplicates": [0, 0, 0]},
+#: What the made-up reports of a stage hold that is not just 1.
+FACTS: dict[str, dict[str, Any]] = {
+    "read": {"rows": 90_000, "usable": 80_000, "bytes": 1000},
+    "dedup": {"per_chunk": [0, 0, 0]},
     "shard": {"rows": 80_000},
-    "encode": {"valid": 79_000},
+    "encode": {"valid_rows": 79_000},
     "clusters": {"groups": 2},
-    "merge": {"mean_sum": 1.0},
-    "score": {"floored": 0},
-    "match": {"pairs": 5},
-    "threshold": {"threshold": 1.5},
-    "output": {"pairs": 4, "reasons": {"source": {}, "target": {}}},
+    "score": {"undefined": 0},
+}
+STAGES = {
+    *("read", "gold", "dedup", "shard", "encode", "train_index", "index", "search", "clusters", "assign", "join"),
+    *("merge", "score", "match", "emit", "threshold", "output", "metrics"),
 }
 Keys = dict[tuple[str, str], list[str]]
+
+
+def made_up(kind: Any, role: str, facts: dict[str, Any], other: str) -> Any:
+    """A record of some type: files are named by their `role`, and `other` is the role of files with
+    another hash."""
+    if kind is Artefact:
+        return Artefact(f"work/{role}", f"{role} {role == other}", 1)
+    origin, arguments = get_origin(kind) or kind, get_args(kind)
+    if dataclasses.is_dataclass(origin):
+        hints = {name: arguments[0] if arguments else hint for name, hint in get_type_hints(origin).items()}
+        return origin(
+            **{name: facts.get(name, made_up(hint, f"{role}.{name}", facts, other)) for name, hint in hints.items()}
+        )
+    if origin is list:
+        return [made_up(arguments[0], role, facts, other) for _ in range(3)]
+    return {int: 1, str: "", dict: {}}.get(origin, 1.5)
 
 
 class Nothing:
     """An engine that keeps the steps and does not do them."""
 
-    def __init__(self, info: dict[str, dict[str, Any]], other: str, dim: int) -> None:
-        self.info, self.other, self.dim = info, other, dim
-        self.progress, self.report = Progress(quiet=True), []
-        self.steps: dict[str, Sequence[Step]] = {}
+    def __init__(self, facts: dict[str, dict[str, Any]], other: str, dim: int) -> None:
+        self.facts, self.other, self.dim = facts, other, dim
+        self.progress = Progress(quiet=True)
+        self.stages: list[StageReport] = []
+        self.steps: dict[str, Sequence[Step[Any]]] = {}
+        self.roles: set[str] = set()
 
-    def run(self, stage: str, steps: Sequence[Step]) -> list[Marker]:
-        self.steps[stage] = steps
-        self.report.append({"stage": stage})
-        return [self._marker(stage, step) for step in steps]
+    def run(self, steps: Sequence[Step[Any]]) -> list[Any]:
+        self.steps[steps[0].stage] = steps
+        reports = [self._report(step) for step in steps]
+        self.roles |= {file.path.removeprefix("work/") for report in reports for file in artefacts(report)}
+        return reports
 
-    def _marker(self, stage: str, step: Step) -> Marker:
-        info = dict(self.info.get(stage, {}))
-        if stage == "encode":
-            info |= {"model": step.params["model"], "dim": self.dim}
-        files = {f"work/{stage}/{step.name}{suffix}": suffix for suffix in SUFFIXES[stage]}
-        # Another hash for the files of one kind.
-        changed = {p: {"hash": f"{s} {self.other == f'{stage}{s}'}", "bytes": 1} for p, s in files.items()}
-        return Marker(step.key, changed, info, {})
+    def _report(self, step: Step[Any]) -> Any:
+        facts = dict(self.facts.get(step.stage, {}))
+        if step.stage == "encode":
+            facts |= {"model": step.params.model, "dim": self.dim}
+        return made_up(get_type_hints(step.find_stage().run)["return"], step.stage, facts, self.other)
 
 
 @pytest.fixture
@@ -108,16 +98,19 @@ def settings(task: Task, tiny_model: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def keys(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Keys]:
-    """The keys of all steps by search method and stage."""
+def runs(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Nothing]]:
+    """Engines that have run, by search method."""
     # Nothing need be written: the name of a list is the hash of what would be in it.
-    monkeypatch.setattr("pipelines.plan.write_list", lambda _, files, rows=(): str([*files.items(), *rows]))
-    monkeypatch.setattr("pipelines.mine.MineRun._end", lambda _, result, *__: result)
-    monkeypatch.setattr("pipelines.reports.begin", lambda *_: None)
+    monkeypatch.setattr("pipelines.context.write_list", lambda _, files, rows=(): Listing(str([*files, *rows])))
+    monkeypatch.setattr("pipelines.mine.finish", lambda *_: None)
+    monkeypatch.setattr("pipelines.mine.begin", lambda *_: None)
 
-    def of_run(
-        change: dict[str, Any] | None = None, other: str = "", info: dict[str, Any] | None = None, dim: int = 16
-    ) -> Keys:
+    def run(
+        change: dict[str, Any] | None = None,
+        other: str = "",
+        facts: dict[str, dict[str, Any]] | None = None,
+        dim: int = 16,
+    ) -> dict[str, Nothing]:
         found = {}
         for method in METHODS:
             if any(not _may_set(method, name) for name in change or {}):
@@ -125,11 +118,25 @@ def keys(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[
             given = override(copy.deepcopy(settings), {"search.method": method, **(change or {})})
             config = validate(MineConfig, given, "test")
             Path(config.output).mkdir(exist_ok=True)
-            engine = Nothing({**INFO, **(info or {})}, other, dim)
+            engine = found[method] = Nothing({**FACTS, **(facts or {})}, other, dim)
             monkeypatch.setattr("pipelines.mine.Engine", lambda *_, engine=engine: engine)
-            MineRun(config, engine.progress).mine()
-            found |= {(method, stage): [step.key for step in steps] for stage, steps in engine.steps.items()}
+            mine.mine(config, engine.progress)
         return found
+
+    return run
+
+
+@pytest.fixture
+def keys(runs: Callable[..., dict[str, Nothing]]) -> Callable[..., Keys]:
+    """The keys of all steps by search method and stage."""
+
+    def of_run(*changes: Any, **more: Any) -> Keys:
+        found = runs(*changes, **more).items()
+        return {
+            (method, stage): [step.key for step in steps]
+            for method, engine in found
+            for stage, steps in engine.steps.items()
+        }
 
     return of_run
 
@@ -234,7 +241,7 @@ def copies(task: Task, tiny_model: Path, tmp_path: Path) -> Path:
 def test_every_setting_changes_the_keys_of_what_depends_on_it(keys: Callable[..., Keys], copies: Path) -> None:
     assert {*SETTINGS, "search.method"} == set(leaves(MineConfig))
     plain = keys()
-    assert set(SUFFIXES) == {stage for _, stage in plain}
+    assert {stage for _, stage in plain} == STAGES
     found = {}
     for name, (value, _) in SETTINGS.items():
         value = str(copies / value) if isinstance(value, str) and value.startswith("copies") else value
@@ -263,51 +270,58 @@ def test_every_part_of_the_division_is_in_the_keys(
     keys: Callable[..., Keys], monkeypatch: pytest.MonkeyPatch, part: str, stages: set[str]
 ) -> None:
     division = Division(clusters=100, groups=2, nearest=10, sample=1000, largest=4000)
-    monkeypatch.setattr("pipelines.mine.divide", lambda *_: division)
+    monkeypatch.setattr("pipelines.transforms.clusters.divide", lambda *_: division)
     plain = keys()
-    monkeypatch.setattr("pipelines.mine.divide", lambda *_: division._replace(**{part: 7}))
+    monkeypatch.setattr("pipelines.transforms.clusters.divide", lambda *_: division._replace(**{part: 7}))
     assert changed(plain, keys()) == stages
 
 
-#: Which stages read the files of a kind.
-READERS = {
-    "read.00001.parquet": {"gold", "dedup", "shard", "threshold", "output"},
-    "read.00001.texts.npy": {"dedup"},
-    "read.00001.ids.npy": {"dedup"},
-    "dedup.npy": {"shard", "threshold", "output"},
-    "shard.parquet": {"encode", "emit"},
-    "encode.vectors.npy": {"search", "train_index", "index", "clusters", "assign"},
-    "encode.valid.npy": {"search", "train_index", "index", "clusters", "assign", "output"},
-    "train_index.faiss": {"index"},
-    "index.faiss": {"search"},
-    "search.forward.npy": {"merge"},
-    "search.backward.npy": {"merge"},
-    "clusters.npz": {"assign"},
-    "assign.rows.npy": {"join"},
-    "assign.clusters.npy": {"join"},
-    "assign.limits.npy": {"join"},
-    "assign.vectors.npy": {"join"},
-    "join.forward.npy": {"merge"},
-    "join.forward.rows.npy": {"merge"},
-    "join.backward.npy": {"merge"},
-    "join.backward.rows.npy": {"merge"},
-    "merge.lists.npy": {"score", "emit"},
-    "merge.means.npy": {"score", "emit"},
-    "score.npy": {"match"},
-    "match.npy": {"emit", "output"},
-    "emit.parquet": {"threshold", "output", "metrics"},
-    "output.parquet": {"metrics"},
+#: Which stages read the files of a role.
+READERS: dict[str, set[str]] = {
+    "read.chunks.table": {"gold", "dedup", "shard", "threshold", "output"},
+    "read.chunks.texts": {"dedup"},
+    "read.chunks.ids": {"dedup"},
+    "dedup.duplicates": {"shard", "threshold", "output"},
+    "shard.table": {"encode", "emit"},
+    "encode.vectors": {"search", "train_index", "index", "clusters", "assign"},
+    "encode.valid": {"search", "train_index", "index", "clusters", "assign", "output"},
+    "train_index.index": {"index"},
+    "index.index": {"search"},
+    "search.forward": {"merge"},
+    "search.backward": {"merge"},
+    "clusters.trained": {"assign"},
+    "assign.rows": {"join"},
+    "assign.clusters": {"join"},
+    "assign.limits": {"join"},
+    "assign.vectors": {"join"},
+    "join.forward.lists": {"merge"},
+    "join.forward.numbers": {"merge"},
+    "join.backward.lists": {"merge"},
+    "join.backward.numbers": {"merge"},
+    "merge.lists": {"score", "emit"},
+    "merge.means": {"score", "emit"},
+    "score.best": {"match"},
+    "match.pairs": {"emit", "output"},
+    "emit.table": {"threshold", "output", "metrics"},
+    "threshold.dropped": set(),
+    "output.tsv": set(),
+    "output.parquet": set(),
+    "output.table": {"metrics"},
+    "metrics.metrics": set(),
 }
 
 
-def test_every_file_is_in_the_keys_of_those_who_read_it(keys: Callable[..., Keys]) -> None:
+def test_every_file_is_in_the_keys_of_those_who_read_it(
+    keys: Callable[..., Keys], runs: Callable[..., dict[str, Nothing]]
+) -> None:
+    assert set().union(*(engine.roles for engine in runs().values())) == set(READERS)
     plain = keys()
-    assert {kind: changed(plain, keys(other=kind)) for kind in READERS} == READERS
+    assert {role: changed(plain, keys(other=role)) for role in READERS} == READERS
 
 
 def test_row_numbers_are_in_the_keys_of_those_who_use_them(keys: Callable[..., Keys]) -> None:
     plain = keys()
-    larger = changed(plain, keys(info={"shard": {"rows": 80_001}}))
+    larger = changed(plain, keys(facts={"shard": {"rows": 80_001}}))
     # The names of rows are not: they are in the files.
     assert larger == {
         *("encode", "search", "train_index", "clusters", "assign", "merge"),
@@ -317,8 +331,8 @@ def test_row_numbers_are_in_the_keys_of_those_who_use_them(keys: Callable[..., K
 
 #: Which stages depend on the version of a library.
 LIBRARIES = {
-    "bitext_miner": set(SUFFIXES),
-    "numpy": set(SUFFIXES),
+    "bitext_miner": STAGES,
+    "numpy": STAGES,
     "pyarrow": {"read", "gold", "dedup", "shard", "encode", "emit", "threshold", "output", "metrics"},
     "numba": {
         *("read", "gold", "encode", "search", "clusters", "assign", "join", "merge"),
@@ -349,71 +363,3 @@ def test_exact_search_does_not_depend_on_faiss(keys: Callable[..., Keys], monkey
     other = keys()
     assert other["exact", "search"] == plain["exact", "search"]
     assert other["faiss", "search"] != plain["faiss", "search"]
-
-
-def test_chunks_fill_shards_up_to_their_limits(tmp_path: Path) -> None:
-    def groups(chunks: list[tuple[int, int]], duplicates: list[list[int]]) -> list[int]:
-        settings = {"source": "x", "target": "x", "output": "x", "shard": {"rows": 100, "bytes": 1000}}
-        plan = Plan(MineConfig.model_validate(settings), Given.__new__(Given), tmp_path, 1)
-        facts = [{"rows": usable, "usable": usable, "bytes": size} for usable, size in chunks]
-        files = {f"{number}.parquet": {"hash": "", "bytes": 1} for number in range(len(chunks))}
-        side = Side("source", read=[Marker("", files, {"chunks": facts}, {})])
-        side.dedup = [Marker("", {}, {"duplicates": counts}, {}) for counts in duplicates]
-        steps = plan.shard(side)
-        assert [Path(p).name for step in steps for p in step.files("chunks").paths] == list(files)
-        assert [step.params["first"] for step in steps] == [
-            sum(len(before.files("chunks").paths) for before in steps[:number]) for number in range(len(steps))
-        ]
-        return [len(step.files("chunks").paths) for step in steps]
-
-    assert groups([(60, 1), (40, 1), (1, 1)], [[0, 0, 0]]) == [2, 1]
-    assert groups([(60, 1), (41, 1), (1, 1)], [[0, 0, 0]]) == [1, 2]
-    # Duplicates, of all buckets, are not kept.
-    assert groups([(60, 1), (43, 1), (1, 1)], [[1, 0, 0], [0, 2, 0]]) == [2, 1]
-    assert groups([(1, 600), (1, 400), (1, 1)], [[0, 0, 0]]) == [2, 1]
-    assert groups([(1, 600), (1, 401), (1, 1)], [[0, 0, 0]]) == [1, 2]
-    assert groups([(500, 5000), (0, 0)], [[0, 0]]) == [1, 1]
-
-
-@pytest.mark.parametrize(("rows", "buckets"), [(0, 1), (1, 1), (4_000_000, 1), (4_000_001, 2), (8_000_001, 3)])
-def test_buckets_hold_so_many_keys(tmp_path: Path, rows: int, buckets: int) -> None:
-    settings = {"source": "x", "target": "x", "output": "x"}
-    plan = Plan(MineConfig.model_validate(settings), Given.__new__(Given), tmp_path, 1)
-    side = Side("source", read=[Marker("", {}, {"chunks": [{"rows": rows}]}, {})])
-    assert [step.params["bucket"] for step in plan.dedup(side)] == list(range(buckets))
-    assert {step.params["buckets"] for step in plan.dedup(side)} == {buckets}
-
-
-def test_worker_with_other_versions_is_refused_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = Step(str(tmp_path), "match", "match", {}, {}, versions=versions.versions_of("match"))
-    monkeypatch.setattr(versions, "version", lambda name: "0.1" if name == "numba" else "1.0")
-    versions.check_versions({"numba": "0.1", "numpy": "1.0"})
-    do_step(step)
-    failure = read_failure(step)
-    assert failure is not None
-    wanted = step.versions["bitext_miner"]
-    assert failure.known is True
-    assert re.match(
-        rf"a worker \(.+\) has bitext_miner 1\.0, but the run was started with {wanted}: install", failure.message
-    )
-
-
-def test_versions_of_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = versions.installed()
-    assert found["numpy"] == np.__version__
-    assert found["unicode"] == unicodedata.unidata_version
-    assert found["python"] == platform.python_version()
-    assert "none" not in found.values()
-    monkeypatch.setitem(versions._DISTRIBUTIONS, "torch", ("no-such-distribution", "numpy"))
-    versions.version.cache_clear()
-    assert versions.version("torch") == np.__version__
-    monkeypatch.setitem(versions._DISTRIBUTIONS, "torch", ("no-such-distribution",))
-    versions.version.cache_clear()
-    assert versions.version("torch") == "none"
-    versions.version.cache_clear()
-
-
-def test_marker_records_the_versions(finished: MineResult) -> None:
-    for stage in versions.STAGES.keys() & {path.name for path in (finished.folder / "work").iterdir()}:
-        for path in (finished.folder / "work" / stage).glob("*.json"):
-            assert json.loads(path.read_text(encoding="utf-8"))["versions"] == versions.versions_of(stage)

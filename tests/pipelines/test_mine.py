@@ -76,12 +76,12 @@ def test_a_full_array_of_strings_never_shows(finished, run, monkeypatch):
 
 
 def test_buckets_and_blocks_never_show(finished, run, monkeypatch):
-    monkeypatch.setattr("pipelines.plan.BUCKET_ROWS", 40)
+    monkeypatch.setattr("pipelines.transforms.duplicates.BUCKET_ROWS", 40)
     for name, size in (("emit._BLOCK", 7), ("emit._CANDIDATES", 20), ("encode._BLOCK", 9)):
         monkeypatch.setattr(f"pipelines.transforms.{name}", size)
     result = run(shard__rows=60)
     assert contents(result.folder) == contents(finished.folder)
-    buckets = next(row["steps"] for row in result.report if row["stage"] == "dedup")
+    buckets = next(row.steps for row in result.report if row.stage == "dedup")
     assert buckets == 12
 
 

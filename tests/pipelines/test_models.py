@@ -41,7 +41,7 @@ def pairs(result: MineResult) -> list[tuple[str, str]]:
 
 def encoded(result: MineResult) -> int:
     """Steps of encoding that were done, not skipped."""
-    return next(row["steps"] - row["skipped"] for row in result.report if row["stage"] == "encode")
+    return next(row.steps - row.skipped for row in result.report if row.stage == "encode")
 
 
 def test_without_a_model_the_bundled_one_mines(

@@ -17,7 +17,7 @@ from tests.pipelines.conftest import config, contents
 
 def done(result) -> dict[str, tuple[int, int]]:
     """Steps done in this run and steps skipped, by stage."""
-    return {row["stage"]: (row["steps"] - row["skipped"], row["skipped"]) for row in result.report}
+    return {row.stage: (row.steps - row.skipped, row.skipped) for row in result.report}
 
 
 def redone(result) -> set[str]:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from mining.errors import RunError, UsageError
+from pipelines.mine import run_mine
 from pipelines.run_folder import LOCK, RESULTS, locked, make_run_folder
-from tests.pipelines.conftest import contents
+from pipelines.steps import VERSION
+from tests.pipelines.conftest import config, contents
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def test_the_lock_names_its_holder_and_goes_with_it(tmp_path):
     make_run_folder(tmp_path / "run")
     with locked(tmp_path / "run"):
         facts = json.loads((tmp_path / "run" / LOCK).read_text(encoding="utf-8"))
-        assert facts == {"host": socket.gethostname(), "pid": os.getpid()}
+        assert facts == {"host": socket.gethostname(), "pid": os.getpid(), "version": VERSION}
         holder = f"process {os.getpid()} on {socket.gethostname()}"
         with (
             pytest.raises(RunError, match=rf"another run is working in this folder \({holder}\)"),
@@ -33,6 +35,35 @@ def test_the_lock_names_its_holder_and_goes_with_it(tmp_path):
             pass
     with locked(tmp_path / "run"):
         pass
+
+
+def test_steps_of_another_version_are_announced_once(tmp_path):
+    make_run_folder(tmp_path)
+    seen = []
+    for version in (None, VERSION - 1, VERSION):
+        if version is not None:
+            (tmp_path / "work").mkdir(exist_ok=True)
+            (tmp_path / LOCK).write_text(json.dumps({"host": "h", "pid": 1, "version": version}), encoding="utf-8")
+        for _ in range(2):
+            with locked(tmp_path) as outdated:
+                seen.append(outdated)
+    assert seen == [False, False, True, False, False, False]
+
+
+def test_run_in_a_folder_of_another_version_does_all_steps_anew_and_says_so(
+    task, tiny_model, tmp_path, finished, capsys
+):
+    folder = tmp_path / "run"
+    run_mine(config(task, tiny_model, folder), quiet=True)
+    for marker in (folder / "work").glob("*/*.json"):
+        if marker.parent.name != "lists":
+            marker.write_text('{"files": {}, "info": {}, "key": "", "seal": ""}', encoding="utf-8")
+    (folder / LOCK).write_text('{"host": "h", "pid": 1}', encoding="utf-8")
+    result = run_mine(config(task, tiny_model, folder))
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{folder}: was begun by another version of this program: all steps are done anew" in said
+    assert all(row.skipped == 0 for row in result.report)
+    assert contents(folder) == contents(finished.folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"3", b"{}", b"\xff", b"[" * 100_000])

@@ -59,13 +59,8 @@ def show_report(result: MineResult) -> None:
     """A table of the stages and the warnings, on standard error."""
     rows = []
     for row in result.report:
-        cells = (
-            str(row["steps"]),
-            str(row["skipped"]),
-            f"{row['seconds']:.1f}",
-            f"{row['peak_memory'] / 2**20:,.0f} MiB",
-        )
-        rows.append([row["stage"], *cells])
+        memory = f"{row.peak_memory / 2**20:,.0f} MiB"
+        rows.append([row.stage, str(row.steps), str(row.skipped), f"{row.seconds:.1f}", memory])
     show_table("stages", ["stage", "steps", "done before", "seconds", "peak memory"], rows, err=True)
     for side in ("source", "target"):
         facts = result.metrics[side]

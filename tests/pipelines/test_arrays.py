@@ -18,11 +18,11 @@ from mining.devices import PARSING
 from mining.errors import InputError
 from mining.schemas import CANDIDATE
 from mining.search.clusters import Clusters
-from pipelines.lists import FileList
+from pipelines.arrays import ShardedArray, ShardFiles, concatenated, open_array
 from pipelines.mine import MineResult, run_mine
-from pipelines.sharded import ShardedArray, ShardFiles, concatenated, open_array
+from pipelines.records import FileList
 from pipelines.transforms.clusters import open_clusters
-from pipelines.transforms.match import _blocks
+from pipelines.transforms.pairs import _blocks
 from tests.conftest import write_task
 from tests.pipelines.conftest import config, contents
 

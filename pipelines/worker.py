@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
-import importlib
 import json
 import logging
 import os
@@ -15,12 +14,12 @@ import resource
 import socket
 import time
 import traceback
-from typing import Any
 
 from mining.errors import BitextError, UsageError
 from mining.io.atomic import is_full, reason
 from mining.io.json_file import write_json
-from pipelines.artefacts import Failure, Outputs, Step, read_marker, verified_marker
+from pipelines.records import located
+from pipelines.steps import Cost, Failure, Outputs, Step, parse_failure, read_marker, verified_marker
 from pipelines.versions import check_versions
 
 log = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ class StepFailedError(Exception):
     step and the failure, in a form that survives what runners make of it."""
 
 
-def carrying(step: Step, failure: Failure) -> StepFailedError:
+def carrying(step: Step[object], failure: Failure) -> StepFailedError:
     """The exception that carries a failure; with a text alone, for a runner may pickle it."""
     packed = base64.b64encode(json.dumps({"name": step.name, **vars(failure), "traceback": ""}).encode()).decode()
     return StepFailedError(f"stage {step.stage}, {step.name}: {failure.message} [{CARRIED}{packed}]")
@@ -59,10 +58,10 @@ def carried_failure(error: Exception) -> tuple[str, Failure] | None:
     if found is None:
         return None
     facts = json.loads(base64.b64decode(found[1]))
-    return facts.pop("name"), Failure.read(facts)
+    return facts.pop("name"), parse_failure(json.dumps(facts))
 
 
-def do_step(step: Step) -> None:
+def do_step(step: Step[object]) -> None:
     """Run a step and write its marker. A failure is left in the step's error file, since runners
     report exceptions each in their own way, or not at all; only where that file cannot be written
     there is a StepFailedError."""
@@ -73,7 +72,7 @@ def do_step(step: Step) -> None:
             # A runner delivered the step twice, and the other time it was done.
             log.warning("%s %s: %s; the step is done already", step.stage, step.name, error)
             return
-        _leave_word(step, _failure(error))
+        _write_failure(step, _failure(error))
     else:
         # An earlier attempt of the runner may have failed.
         with contextlib.suppress(OSError):
@@ -82,19 +81,23 @@ def do_step(step: Step) -> None:
 
 def _failure(error: Exception) -> Failure:
     known = isinstance(error, BitextError)
-    told = str(error) if known else reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-    code = error.exit_code if isinstance(error, BitextError) else 1
-    return Failure(told, code, known, traceback.format_exc(), f"{socket.gethostname()}:{os.getpid()}")
+    text = str(error) if known else reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    usage = isinstance(error, BitextError) and error.exit_code == 2
+    return Failure(text, 2 if usage else 1, known, traceback.format_exc(), _worker())
 
 
-def _leave_word(step: Step, failure: Failure) -> None:
+def _worker() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _write_failure(step: Step[object], failure: Failure) -> None:
     try:
         write_json(step.error_path, vars(failure))
     except (OSError, UsageError):
         raise carrying(step, failure) from None
 
 
-def _attempt(step: Step) -> None:
+def _attempt(step: Step[object]) -> None:
     for attempt in range(1, ATTEMPTS + 1):
         outputs = Outputs(step)
         try:
@@ -112,22 +115,17 @@ def _attempt(step: Step) -> None:
             return
 
 
-def _run(step: Step, outputs: Outputs) -> None:
+def _run(step: Step[object], outputs: Outputs) -> None:
     # A runner may deliver an element twice; the second time there is nothing left to do.
     if step.marker_path.exists() and verified_marker(step) is not None:
         return
     check_versions(step.versions)
-    module = importlib.import_module(f"pipelines.transforms.{step.stage}")
+    stage = step.find_stage()
     reset_peak_memory()
     started, cpu = time.monotonic(), time.process_time()
-    info = module.run(step, outputs)
-    cost = {
-        "seconds": round(time.monotonic() - started, 3),
-        "cpu_seconds": round(time.process_time() - cpu, 3),
-        "peak_memory": peak_memory(),
-        "worker": f"{socket.gethostname()}:{os.getpid()}",
-    }
-    outputs.commit(info, cost)
+    report = stage.run(located(step.inputs, step.run), step.params, outputs)
+    seconds = round(time.monotonic() - started, 3), round(time.process_time() - cpu, 3)
+    outputs.commit(report, Cost(*seconds, peak_memory(), _worker()))
 
 
 def reset_peak_memory() -> None:
@@ -139,7 +137,7 @@ def reset_peak_memory() -> None:
 def peak_memory() -> int:
     """Peak resident memory of this process in bytes since the last reset."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
-        found: Any = re.search(r"VmHWM:\s+(\d+) kB", status.read())
+        found = re.search(r"VmHWM:\s+(\d+) kB", status.read())
         if found:
             return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,5 +1,5 @@
-"""What a run was given: its input files, gold and model as they were when it began, and what has
-changed since.
+"""The inputs of a run: its files, gold and model as they were when it began, and what has changed
+since.
 
 A result is of the bytes whose hashes are here: steps have them in their keys and check what they
 read against them.
@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mining.config.mine import MineConfig
-from mining.corpus import list_inputs
+from mining.corpus import CorpusSpec, list_inputs
 from mining.encoder.model_folder import bundled_model, folder_hash
 from mining.errors import UsageError
 from mining.io.files import file_hash
+from pipelines.records import Artefact, Sides
 
 
 class Signature(NamedTuple):
-    """What tells without reading a file that it has not been written to: inode, bytes, and time of
+    """Shows without reading a file that it has not been written to: inode, bytes, and time of
     change (ns).
 
     That is the time of change of the inode (ctime): programs that copy set the time of writing
@@ -44,8 +45,8 @@ def signature(path: str | Path) -> Signature | None:
 
 
 @dataclass(frozen=True)
-class GivenFile:
-    """An absolute `path`, the `name` of an input in ids, and the hash of the bytes."""
+class HashedFile:
+    """An input file: its absolute `path`, its `name` in ids, and the hash of its bytes."""
 
     path: str
     name: str
@@ -53,12 +54,17 @@ class GivenFile:
     signature: Signature | None
 
     @classmethod
-    def read(cls, path: str, name: str = "") -> GivenFile:
+    def read(cls, path: str, name: str = "") -> HashedFile:
         """Hash a file; raises UsageError when it cannot be read."""
         path = os.path.abspath(path)
         # Taken before the bytes are read: what is written meanwhile shows as a difference later.
         before = signature(path)
         return cls(path, name, file_hash(path), before)
+
+    @property
+    def artefact(self) -> Artefact:
+        """The file as an input of a step, which must see the same bytes."""
+        return Artefact(self.path, self.hash, self.signature.size if self.signature else 0)
 
     def change(self) -> str | None:
         """What has become of it, None if it holds the same bytes."""
@@ -73,7 +79,7 @@ class GivenFile:
             return str(error)
 
 
-class GivenModel:
+class ModelState:
     """A model folder (None: the bundled model) before it is loaded."""
 
     def __init__(self, path: str | None) -> None:
@@ -94,33 +100,40 @@ class GivenModel:
         return f"{self.folder}: the model has changed"
 
 
-class Given:
+class RunInputs:
     """The files of both sides and gold, hashed once, and the model. Raises UsageError for files
     that are not there."""
 
-    def __init__(self, config: MineConfig, model: GivenModel) -> None:
-        self.config, self.model = config, model
-        self.sides = {
-            side: [GivenFile.read(file.path, file.name) for file in list_inputs(getattr(config, side))]
-            for side in ("source", "target")
-        }
-        self.gold = GivenFile.read(config.gold) if config.gold else None
+    def __init__(self, config: MineConfig, model: ModelState) -> None:
+        self.model = model
+        self.specs = Sides(config.source, config.target)
+        self.files = self.specs.map(_hashed)
+        self.gold = HashedFile.read(config.gold) if config.gold else None
 
     def changes(self, name: str) -> list[str]:
         """What has changed since, a line each; `name` is what the encoder was called. Reads only
         what looks changed."""
-        found = [*self._changed_inputs(), self.gold.change() if self.gold else None, self.model.change(name)]
+        found = [
+            *_changed_inputs("source", self.specs.source, self.files.source),
+            *_changed_inputs("target", self.specs.target, self.files.target),
+            self.gold.change() if self.gold else None,
+            self.model.change(name),
+        ]
         # A file may be on both sides.
         return list(dict.fromkeys(line for line in found if line is not None))
 
-    def _changed_inputs(self) -> Iterator[str | None]:
-        for side, files in self.sides.items():
-            try:
-                now = {os.path.abspath(file.path) for file in list_inputs(getattr(self.config, side))}
-            except UsageError as error:
-                yield f"the files of the {side} side can no longer be found ({error})"
-                continue
-            yield from (f"{path}: is a new file of the {side} side" for path in sorted(now - {f.path for f in files}))
-            for file in files:
-                gone = None if file.path in now else f"{file.path}: is no longer a file of the {side} side"
-                yield file.change() or gone
+
+def _hashed(spec: CorpusSpec) -> list[HashedFile]:
+    return [HashedFile.read(file.path, file.name) for file in list_inputs(spec)]
+
+
+def _changed_inputs(side: str, spec: CorpusSpec, files: list[HashedFile]) -> Iterator[str | None]:
+    try:
+        now = {os.path.abspath(file.path) for file in list_inputs(spec)}
+    except UsageError as error:
+        yield f"the files of the {side} side can no longer be found ({error})"
+        return
+    yield from (f"{path}: is a new file of the {side} side" for path in sorted(now - {file.path for file in files}))
+    for file in files:
+        gone = None if file.path in now else f"{file.path}: is no longer a file of the {side} side"
+        yield file.change() or gone

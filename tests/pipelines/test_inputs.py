@@ -3,10 +3,11 @@ earlier results."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ from mining.encoder import load_encoder, save_model
 from mining.encoder.networks import AverageNetwork
 from mining.errors import BitextError, RunError, UsageError
 from mining.io.files import file_hash
-from pipelines.artefacts import Marker
 from pipelines.engine import Engine
-from pipelines.given import Given, GivenFile, GivenModel
-from pipelines.mine import _check_vectors, run_mine
-from pipelines.plan import Side
+from pipelines.inputs import HashedFile, ModelState, RunInputs
+from pipelines.mine import run_mine
+from pipelines.records import Artefact
+from pipelines.steps import Step
+from pipelines.transforms.corpus import ReadSide
+from pipelines.transforms.duplicates import Corpus
+from pipelines.transforms.encode import EncodedSide, EncodeReport
 from tests.conftest import Task, write_task
 from tests.pipelines.conftest import config, contents
 from tests.pipelines.test_resume import redone
@@ -48,10 +52,10 @@ def when(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], Any]], 
     def before(stage: str, action: Callable[[], Any]) -> None:
         run, left = Engine.run, [action]
 
-        def watched(self: Engine, name: str, *more: Any) -> list[Marker]:
-            if name == stage and left:
+        def watched(self: Engine, steps: Sequence[Step[Any]]) -> list[Any]:
+            if steps[0].stage == stage and left:
                 left.pop()()
-            return run(self, name, *more)
+            return run(self, steps)
 
         monkeypatch.setattr(Engine, "run", watched)
 
@@ -107,7 +111,7 @@ def test_input_that_changes_afterwards_is_said_and_the_manifest_has_the_hash_of_
 
 
 def test_change_behind_an_old_time_of_writing_is_noticed(own: Task) -> None:
-    file = GivenFile.read(str(own.gold))
+    file = HashedFile.read(str(own.gold))
     facts, text = own.gold.stat(), own.gold.read_bytes()
     own.gold.write_bytes(text[:-2] + b"?\n")
     os.utime(own.gold, ns=(facts.st_atime_ns, facts.st_mtime_ns))
@@ -157,15 +161,16 @@ def test_model_replaced_after_encoding_is_said(own: Task, model: Path, tmp_path:
 
 
 def test_shards_of_two_models_never_meet() -> None:
-    def marker(model: str, dim: int) -> Marker:
-        return Marker("", {}, {"model": model, "dim": dim, "valid": 1}, {})
+    file = Artefact("", "", 0)
 
-    side = Side("source", vectors=[marker("one", 4), marker("one", 4)])
-    _check_vectors(side, "one", 4)
-    for other in (marker("two", 4), marker("one", 5)):
-        side.vectors[1] = other
+    def side(*shards: tuple[str, int]) -> EncodedSide:
+        reports = [EncodeReport(file, file, 1, dim, model, 1) for model, dim in shards]
+        return EncodedSide(Corpus(ReadSide("source", []), [], []), reports, 4)
+
+    side(("one", 4), ("one", 4)).check_model("one", 4)
+    for other in (("two", 4), ("one", 5)):
         with pytest.raises(RunError, match="a shard of the source side was encoded by the model"):
-            _check_vectors(side, "one", 4)
+            side(("one", 4), other).check_model("one", 4)
 
 
 def test_run_compares_the_models_of_all_shards(
@@ -173,21 +178,21 @@ def test_run_compares_the_models_of_all_shards(
 ) -> None:
     run = Engine.run
 
-    def other(self: Engine, stage: str, *more: Any) -> list[Marker]:
-        markers = run(self, stage, *more)
-        if stage == "encode":
-            markers[-1].info["model"] = "another"
-        return markers
+    def other(self: Engine, steps: Sequence[Step[Any]]) -> list[Any]:
+        reports = run(self, steps)
+        if steps[0].stage == "encode":
+            reports[-1] = dataclasses.replace(reports[-1], model="another")
+        return reports
 
     monkeypatch.setattr(Engine, "run", other)
     with pytest.raises(BitextError, match="a shard of the target side was encoded by the model another"):
         run_mine(config(own, model, tmp_path / "run"), quiet=True)
 
 
-def given(source: str, target: str, model: Path, gold: Path | None = None) -> Given:
+def given(source: str, target: str, model: Path, gold: Path | None = None) -> RunInputs:
     data = {"source": source, "target": target, "output": "run", "model": str(model)}
     settings = MineConfig.model_validate({**data, "gold": None if gold is None else str(gold)})
-    return Given(settings, GivenModel(settings.model))
+    return RunInputs(settings, ModelState(settings.model))
 
 
 def test_files_that_appear_vanish_or_change_are_named(tmp_path: Path, model: Path) -> None:
@@ -227,17 +232,17 @@ def test_catalogues_of_a_package_are_looked_for_again(
     settings = MineConfig.model_validate(
         {"source": source, "target": str(tmp_path / "x.txt"), "output": "run", "model": str(model)}
     )
-    packages = Given(settings, GivenModel(settings.model))
+    packages = RunInputs(settings, ModelState(settings.model))
     assert packages.changes(load_encoder(model).hash) == []
     (folder / "two.po").write_text('msgid "c"\nmsgstr "d"\n', encoding="utf-8")
     assert packages.changes(load_encoder(model).hash) == [f"{folder / 'two.po'}: is a new file of the source side"]
 
 
 def test_changed_model_is_hashed_only_when_it_looks_changed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = GivenModel(str(model))
+    before = ModelState(str(model))
     name = load_encoder(model, dim=8).hash
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.given.folder_hash", lambda *_: pytest.fail("read again"))
+        patch.setattr("pipelines.inputs.folder_hash", lambda *_: pytest.fail("read again"))
         assert before.change(name) is None
     os.utime(model / "config.json", (1, 1))
     assert before.change(name) is None

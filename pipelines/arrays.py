@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mining.devices import PARSING
 from mining.errors import InputError
 from mining.io.arrays import write_header
-from pipelines.lists import FileList
+from pipelines.records import FileList
 
 
 def open_array(path: str, dtype: np.dtype | type, shape: tuple[int | None, ...]) -> NDArray[Any]:
