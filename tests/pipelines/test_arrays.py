@@ -8,6 +8,7 @@ import os
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,12 +146,12 @@ def few_files() -> Callable[[int], None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-@pytest.mark.parametrize("method", ["clusters", "faiss"])
+@pytest.mark.parametrize(("method", "own"), [("clusters", {"nlist": 6, "nprobe": 2}), ("faiss", {"index": "Flat"})])
 def test_shards_may_be_more_than_files_that_may_be_open(
-    tmp_path: Path, tiny_model: Path, few_files: Callable[[int], None], method: str
+    tmp_path: Path, tiny_model: Path, few_files: Callable[[int], None], method: str, own: dict[str, Any]
 ) -> None:
     task = write_task(tmp_path, rows=60, aligned=30)
-    search = {"search__method": method, "search__clusters": 6, "search__nearest": 2, "search__index": "Flat"}
+    search = {"search__method": method, **{f"search__{key}": value for key, value in own.items()}}
 
     def mined(name: str, rows: int) -> MineResult:
         return run_mine(config(task, tiny_model, tmp_path / name, shard__rows=rows, **search), quiet=True)
