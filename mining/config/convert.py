@@ -21,18 +21,18 @@ class ConvertConfig(Settings):
     output: Annotated[Path, Flag("--output -o")]
     """Folder to write; .h5 file for prepared pairs."""
     to: Target | None = None
-    """An error where SOURCE becomes something else."""
+    """What SOURCE has to become; an error where it becomes something else."""
     sentencepiece: Path | None = None
     """Sentencepiece model that came with the released model or made the pieces."""
     vocabulary: Path | None = None
     """Lines piece<TAB>id of an .h5 file (the .vocab file beside it)."""
     lowercase: Annotated[bool | None, Flag("--lowercase/--keep-case")] = None
-    """Lower texts; without it as the released model says."""
+    """Fold texts to lower case, or keep their case; without it as the released model says."""
     dtype: TableType | None = None
     """Of the tables of the model."""
     dim: int | None = Field(default=None, ge=1)
     """Keep only so many of the first dimensions."""
     languages: list[str] | None = None
-    """Language codes."""
+    """Codes of the languages, kept with the model or the pairs."""
     overwrite: bool = False
     """Write into a folder that is not empty."""

@@ -30,7 +30,8 @@ class RowRules(Settings):
     """Files: a path, a glob, or gettext:PACKAGE:LANG for the catalogues in an installed Python
     package."""
     format: Annotated[str, one_of(FORMATS, "auto")] = "auto"
-    """auto goes by the extension, after that of the compression (gz, bz2, xz, zst)."""
+    """Format of the files; auto goes by the extension, after that of the compression (gz, bz2, xz,
+    zst)."""
     columns: list[str] | None = None
     """Names of all columns of a TSV file, in order. TSV needs them: it has no header, and is never
     quoted."""

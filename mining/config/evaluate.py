@@ -93,7 +93,7 @@ class TatoebaConfig(SideSettings, ModelSettings, JsonSettings):
     target: str | None = None
     """Name of the target column or field; TMX: language."""
     invalid_utf8: Policy | None = None
-    """strict without it."""
+    """What is done about invalid UTF-8; strict where not given."""
 
 
 class StsConfig(TableSettings, ModelSettings, JsonSettings):

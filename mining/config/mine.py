@@ -96,7 +96,7 @@ class RunnerSettings(Settings):
     """Where the stages run."""
 
     name: Annotated[str, Flag("--runner")] = "FnApiRunner"
-    """Beam runner: FnApiRunner, DaskRunner, FlinkRunner, …"""
+    """Beam runner, for example FnApiRunner, DaskRunner or FlinkRunner."""
     workers: int = Field(default=1, gt=0)
     """Steps at a time in this process."""
     threads: int = Field(default=0, ge=0)

@@ -102,8 +102,9 @@ class TrainConfig(DataConfig):
     """Weight of the squared length of the vectors, on the rows of each step."""
 
     objective: Annotated[Literal["margin", "softmax", "j_bi", "none"], Flag(panel="Objective")] = "margin"
-    """margin: hinge against hard negatives of the mega-batch; softmax: cross entropy against the
-    whole batch; j_bi: squared Euclidean hinge; none: no training, the random encoder."""
+    """What is minimised. margin: hinge against hard negatives of the mega-batch; softmax: cross
+    entropy against the whole batch; j_bi: squared Euclidean hinge; none: no training, the random
+    encoder."""
     delta: float = Field(default=0.4, gt=0)
     """Margin of the objectives margin and j_bi."""
     scale: float = Field(default=20.0, gt=0)

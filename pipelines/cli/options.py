@@ -168,14 +168,15 @@ def _help(setting: Setting) -> str:
 
 
 def settings_of(model: type[Settings]) -> list[Setting]:
-    """The flags of a command with the settings `model`, those of earlier versions among them."""
+    """The flags of a command with the settings `model`, those of earlier versions among them; what
+    has to be given comes first."""
     found: dict[str, Setting] = {}
     for one in _walk(model, Place()):
         if one.name in found:
             found[one.name].targets += one.targets
         else:
             found[one.name] = one
-    return list(found.values())
+    return sorted(found.values(), key=lambda one: not one.info.is_required())
 
 
 class Place(NamedTuple):

@@ -1,16 +1,14 @@
-"""What commands write: lines and tables, progress, and metrics as JSON. Text comes to the terminal
-by no other way."""
+"""What commands write: lines, tables, and metrics as JSON. Text comes to the terminal by no other
+way."""
 
 from __future__ import annotations
 
 import io
 import logging
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import click
 
@@ -92,67 +90,6 @@ def columns(rows: Sequence[Sequence[str]], texts: int = 1) -> list[str]:
         )
         for row in rows
     ]
-
-
-class Show(Protocol):
-    """Shows how far a command is: a line of text, and the share (0 to 1) or the count that is
-    done."""
-
-    def __call__(self, text: str, done: float | None = None, stage: str = "") -> None: ...
-
-
-@contextmanager
-def progress(total: float | None = None, *, plain: float | None = None) -> Iterator[Show]:
-    """Shows progress on standard error: a live line with the time gone on a terminal.
-
-    With a `total`, a bar shows what of it is done. Elsewhere than on a terminal nothing is shown,
-    or, with `plain`, a line when the stage changes and every `plain` seconds within one.
-    """
-    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
-
-    from mining.console import SafeConsole
-
-    console = SafeConsole(stderr=True)
-    bar: list[ProgressColumn] = [BarColumn(bar_width=20)] if total is not None else []
-    shown: list[ProgressColumn] = [TextColumn("{task.description}", markup=False), *bar, TimeElapsedColumn()]
-    with Progress(*shown, console=console, disable=not console.is_terminal, refresh_per_second=2) as live:
-        task = live.add_task("", total=total)
-
-        def show(text: str, done: float | None = None, stage: str = "") -> None:
-            if console.is_terminal:
-                live.update(task, description=text, completed=done)
-            elif plain is not None:
-                console.print(text, highlight=False, soft_wrap=True)
-
-        yield _throttled(show, 0.2 if console.is_terminal else plain)
-
-
-def _throttled(show: Show, every: float | None) -> Show:
-    """Passes on a few of many reports: one every so many seconds, and the first of each stage."""
-    last: list[Any] = [None, 0.0]
-
-    def passed(text: str, done: float | None = None, stage: str = "") -> None:
-        now = time.monotonic()
-        if every is not None and (stage != last[0] or now >= last[1]):
-            last[:] = stage, now + every
-            show(text, done, stage)
-
-    return passed
-
-
-@contextmanager
-def counting(text: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Shows how many rows are done, and how many a second; yields a function that is told how many
-    more are."""
-    started, done = time.monotonic(), 0
-    with progress(total) as show:
-
-        def advance(count: int) -> None:
-            nonlocal done
-            done += count
-            show(f"{text} {done:,} rows, {done / max(time.monotonic() - started, 1e-3):,.0f} rows/s", done)
-
-        yield advance
 
 
 def check_json(path: str | None, *inputs: str | Path | None) -> None:

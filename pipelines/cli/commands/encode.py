@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pipelines.cli.commands import COMMANDS
 from pipelines.cli.options import Call, command
-from pipelines.cli.say import counting, say
+from pipelines.cli.say import say
+from pipelines.progress import counting
 
 if TYPE_CHECKING:
     from mining.config.encode import EncodeConfig

@@ -12,7 +12,8 @@ import click
 from mining.errors import UsageError
 from pipelines.cli.commands import COMMANDS
 from pipelines.cli.options import Call, PanelOption, command
-from pipelines.cli.say import Show, columns, progress, say, warn
+from pipelines.cli.say import columns, say, warn
+from pipelines.progress import Show, progress
 
 if TYPE_CHECKING:
     from mining.config.base import Settings

@@ -12,7 +12,8 @@ from pipelines.cli.commands import COMMANDS
 from pipelines.cli.commands.prepare import describe as describe_preparing
 from pipelines.cli.commands.prepare import domain_options, with_bitexts
 from pipelines.cli.options import Call, command
-from pipelines.cli.say import columns, progress, say
+from pipelines.cli.say import columns, say
+from pipelines.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
