@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from mining.config.base import Flag, Flags, Settings
+from mining.config.base import Flag, Flags, Settings, one_of
 from mining.config.corpus import BitextSpec
+from mining.config.registered import RegisteredSettings
+from mining.encoder.tokenizers import TOKENIZERS, LearningSettings
 from mining.filters import FilterSettings
 
-TokenKind = Literal["pieces", "words", "trigrams", "ngrams"]
+_ALWAYS_KEPT = (
+    "bitext",
+    "filters",
+    "domains",
+    "tokens",
+    "vocabulary",
+    "types",
+    "vocabulary_sentences",
+    "character_coverage",
+    "lowercase",
+    "min_pieces",
+    "max_pieces",
+    "seed",
+)
+"""Keys of ``prepared.json``, in their order; others of tokenizers follow where they are set."""
 
 
 class DomainRule(Settings):
@@ -30,8 +47,8 @@ class DomainRule(Settings):
     drop: bool = False
 
 
-class DataConfig(Settings):
-    """Everything that decides the prepared pairs.
+class DataConfig(RegisteredSettings):
+    """Everything that decides the prepared pairs; it reads the settings of tokenizers too.
 
     ``bitext`` is a path, a BitextSpec, or a list of BitextSpecs (a list of paths is one bitext).
     """
@@ -49,20 +66,14 @@ class DataConfig(Settings):
     domains: list[DomainRule] = Field(default_factory=list)
     """Rules for domains; the first that fits a domain counts."""
 
-    tokens: Annotated[list[TokenKind], Flag(panel="Tokens")] = Field(default=["pieces"], min_length=1)
+    tokens: Annotated[list[Annotated[str, one_of(TOKENIZERS)]], Flag(panel="Tokens")] = Field(
+        default=["pieces"], min_length=1
+    )
     """What sentences are cut into."""
-    vocabulary: int = Field(default=20_000, ge=8)
-    """Sentencepiece pieces, shared by all languages; a small bitext may give fewer."""
-    types: int = Field(default=200_000, ge=1)
-    """Most words, character trigrams or n-grams of a vocabulary."""
     vocabulary_sentences: int = Field(default=500_000, ge=2)
     """Sentences (of both sides together) that the vocabularies are learnt from, drawn at random."""
     vocabulary_from: str | None = None
     """Model folder or prepared folder whose vocabularies are taken instead of learning any."""
-    character_coverage: float = Field(default=0.9999, gt=0, le=1)
-    """Share of the characters that sentencepiece has pieces for."""
-    lowercase: Annotated[bool, Flag("--lowercase/--keep-case")] = True
-    """Fold case (and NFKC) inside sentencepiece; else NFKC only."""
     min_pieces: int = Field(default=1, ge=1)
     """Fewest tokens of either side, in the first of the kinds of tokens."""
     max_pieces: int = Field(default=100, ge=1)
@@ -70,6 +81,12 @@ class DataConfig(Settings):
     kept whole."""
     seed: Annotated[int, Flag(panel="Options")] = Field(default=1, ge=0, lt=1 << 62)
     """Seed of all random choices."""
+
+    @classmethod
+    def parts(cls) -> Iterator[type[LearningSettings]]:
+        """See `RegisteredSettings.parts`."""
+        found = (TOKENIZERS[name].learning for name in TOKENIZERS)
+        return (learning for learning in found if learning is not None)
 
     @field_validator("bitext", mode="before")
     @classmethod
@@ -86,6 +103,9 @@ class DataConfig(Settings):
     def _fitting(self) -> DataConfig:
         if len(set(self.tokens)) != len(self.tokens):
             raise ValueError("tokens: name each kind once")
+        loaded = [kind for kind in self.tokens if TOKENIZERS[kind].learning is None]
+        if loaded and self.vocabulary_from is None:
+            raise ValueError(f"tokens: {loaded[0]} cannot be learnt: name a model that has them in vocabulary_from")
         if self.min_pieces > self.max_pieces:
             raise ValueError(f"min_pieces {self.min_pieces} is above max_pieces {self.max_pieces}")
         for spec in self.bitext:
@@ -99,11 +119,13 @@ class DataConfig(Settings):
     def deciding(self) -> dict[str, object]:
         """The settings that decide the prepared pairs, as plain data without the paths: as
         ``prepared.json`` keeps them, under the names of its format."""
-        data = self.model_dump(mode="json", include=set(DataConfig.model_fields), exclude={"vocabulary_from"})
+        fields = DataConfig.fields()
+        data = self.model_dump(mode="json", include=set(fields), exclude={"vocabulary_from"})
         for spec in data["bitext"]:
             spec.pop("path")
         data["filters"] = self.filters.deciding()
-        return {"units" if key == "tokens" else key: value for key, value in data.items()}
+        others = [key for key in data if key not in _ALWAYS_KEPT and data[key] != fields[key].default]
+        return {"units" if key == "tokens" else key: data[key] for key in (*_ALWAYS_KEPT, *others)}
 
 
 class PrepareConfig(DataConfig):

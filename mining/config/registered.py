@@ -73,6 +73,7 @@ class RegisteredSettings(Settings):
             faults += _details(error)
         if faults:
             raise ValidationError.from_exception_data(cls.__name__, faults)
+        result.model_fields_set.difference_update(checked.keys() - others.keys())
         return result
 
 

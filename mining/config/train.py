@@ -179,7 +179,7 @@ class TrainConfig(DataConfig):
             raise ValueError("give either bitext or prepared")
         if self.prepared is None:
             self.network()
-        elif given := sorted(self.model_fields_set & set(DataConfig.model_fields) - {"bitext", "tokens", "seed"}):
+        elif given := sorted(self.model_fields_set & set(DataConfig.fields()) - {"bitext", "tokens", "seed"}):
             raise ValueError(f"{', '.join(given)}: decided when {self.prepared} was prepared: leave it out here")
         if self.objective == "j_bi" and self.negatives == 0:
             raise ValueError("objective: j_bi needs at least one negative")
@@ -217,4 +217,4 @@ class TrainConfig(DataConfig):
     def learnt(self) -> dict[str, Any]:
         """The settings that decide the model, as plain data; those of the data are named by its
         identity."""
-        return self.model_dump(mode="json", exclude={*RUNTIME_KEYS, *DataConfig.model_fields} - {"seed"})
+        return self.model_dump(mode="json", exclude={*RUNTIME_KEYS, *DataConfig.fields()} - {"seed"})

@@ -122,7 +122,7 @@ def training_pairs(config: TrainConfig, folder: Path, report: Report) -> Prepare
     if config.prepared is not None:
         pairs = chosen_pairs(config)
     else:
-        data = DataConfig.model_validate(config.model_dump(include=set(DataConfig.model_fields)))
+        data = DataConfig.model_validate(config.model_dump(include=set(DataConfig.fields())))
         place = folder / CHECKPOINT_FOLDER / PAIRS_FOLDER
         # What lies there is of a training that ended before its pairs were prepared: `admit` let
         # this one in.

@@ -94,7 +94,7 @@ def learn_tokenizer(kind: str, sentences: Sequence[str], settings: Mapping[str, 
     """
     learning = TOKENIZERS[kind].learning
     if learning is None:
-        raise UsageError(f"tokens '{kind}' cannot be learnt, they come with a model: name one in vocabulary_from")
+        raise UsageError(f"tokens: {kind} cannot be learnt: name a model that has them in vocabulary_from")
     own = {key: settings[key] for key in learning.fields() if key in settings}
     return learning.model_validate(own).learn(sentences)
 

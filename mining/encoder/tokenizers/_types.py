@@ -7,9 +7,11 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
 
 from pydantic import Field
 
+from mining.config.base import Flag
 from mining.encoder.tokenizers import LearningSettings
 from mining.text_arrays import check_each, check_texts
 from mining.unseen import without_unseen
@@ -29,8 +31,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class TypeSettings(LearningSettings):
     """How a vocabulary of the most frequent words or n-grams is learnt."""
 
-    types: int = Field(default=200_000, ge=1)
-    """most words, character trigrams or n-grams of a vocabulary"""
+    types: Annotated[int, Flag(panel="Tokens")] = Field(default=200_000, ge=1)
+    """Most words, character trigrams or n-grams of a vocabulary."""
 
 
 def normalised(text: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
 import sentencepiece
 from pydantic import Field
 
+from mining.config.base import Flag
 from mining.devices import resolve_threads
 from mining.encoder.normaliser import applied_model
 from mining.encoder.tokenizers import TOKENIZERS, LearningSettings, Tokenizer, needed_file
@@ -26,12 +28,12 @@ _MAX_BYTES = 4192
 class PieceSettings(LearningSettings):
     """How a sentencepiece vocabulary is learnt, one for all languages."""
 
-    vocabulary: int = Field(default=20_000, ge=8)
-    """sentencepiece pieces, shared by all languages; a small bitext may give fewer"""
+    vocabulary: Annotated[int, Flag(panel="Tokens")] = Field(default=20_000, ge=8)
+    """Sentencepiece pieces, shared by all languages; a small bitext may give fewer."""
     character_coverage: float = Field(default=0.9999, gt=0, le=1)
-    """share of the characters that get pieces of their own; the rarest others are unknown"""
-    lowercase: bool = True
-    """fold case (and NFKC) inside sentencepiece; else NFKC only"""
+    """Share of the characters that sentencepiece has pieces for."""
+    lowercase: Annotated[bool, Flag("--lowercase/--keep-case")] = True
+    """Fold case (and NFKC) inside sentencepiece; else NFKC only."""
 
     def learn(self, sentences: Iterable[str]) -> PieceTokenizer:
         """A unigram model; see `LearningSettings.learn`."""
