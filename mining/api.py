@@ -14,8 +14,7 @@ from mining.checks import check_count, check_names, check_threshold
 from mining.config.corpus import MAX_CHARS
 from mining.config.mine import MARGIN, STRATEGY
 from mining.config.search import K, SearchSettings
-from mining.corpus.dedup import first_occurrence
-from mining.corpus.keys import text_keys
+from mining.corpus.dedup import first_occurrence, text_keys
 from mining.corpus.rows import Row, make_row
 from mining.devices import torch_threads
 from mining.encoder.protocol import encode_checked

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from mining.corpus import CorpusSpec, InputFile, read_tables
-from mining.corpus.dedup import key_order
-from mining.corpus.keys import id_keys, text_keys
+from mining.corpus.dedup import id_keys, key_order, text_keys
 from mining.errors import InputError, UsageError
 from mining.io.files import new_digest
 from mining.io.parquet import write_parquet

@@ -11,6 +11,7 @@ import bisect
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -74,22 +75,24 @@ def _bucket(keys: Listing, params: DedupParams) -> tuple[NDArray[np.uint8], NDAr
     return found, np.concatenate(chunks), table["position"].astype(np.int64)
 
 
-def _row_name(chunk: str, position: int) -> str:
-    table = read_parquet(chunk, columns=["id", "file", "line"])
-    row = table.slice(position, 1).to_pylist()[0]
-    return f"{row['file']}, line {row['line']} (id '{row['id']}')"
+def _row(chunk: str, position: int) -> dict[str, Any]:
+    """Id, file and line of a row."""
+    return dict(read_parquet(chunk, columns=["id", "file", "line"]).slice(position, 1).to_pylist()[0])
 
 
 def _check_ids(inputs: DedupInputs, params: DedupParams) -> None:
     keys, chunks, positions = _bucket(inputs.ids, params)
     first = first_occurrence(keys, chunks, positions)
     again = np.flatnonzero(first != np.arange(len(first)))
-    if len(again):
-        second = again[np.lexsort((positions[again], chunks[again]))[0]]
-        paths = inputs.chunks.read().paths
-        rows = [_row_name(paths[chunks[i]], int(positions[i])) for i in (second, first[second])]
+    paths = inputs.chunks.read().paths
+    for second in again[np.lexsort((positions[again], chunks[again]))].tolist():
+        rows = [_row(paths[chunks[i]], int(positions[i])) for i in (second, first[second])]
+        if rows[0]["id"] != rows[1]["id"]:  # only their keys are equal
+            continue
+        names = [f"{row['file']}, line {row['line']} (id '{row['id']}')" for row in rows]
         raise InputError(
-            f"{rows[0]}: this id stands twice on the {params.side} side, first at {rows[1]}; give every row its own id"
+            f"{names[0]}: this id stands twice on the {params.side} side, first at {names[1]}; "
+            "give every row its own id"
         )
 
 

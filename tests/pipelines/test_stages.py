@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mining.config.mine import MineConfig
-from mining.corpus import CorpusSpec, dedup_key, list_inputs, read_rows
-from mining.corpus.keys import id_keys
+from mining.corpus import CorpusSpec, list_inputs, read_rows
+from mining.corpus.dedup import id_keys, text_keys
 from mining.io.files import file_hash
 from pipelines.context import Context
 from pipelines.engine import Engine
@@ -65,7 +65,7 @@ def test_chunks_are_those_of_single_rows(tmp_path: Path, rows: int, size: int) -
         stored = pq.read_table(found.table.path)
         assert stored.column("id").to_pylist() == [row.id for row in chunk]
         keys = np.load(found.texts.path)
-        usable = {i: dedup_key(row.texts[0]) for i, row in enumerate(chunk) if row.reason is None}
+        usable = {i: text_keys(pa.array([row.texts[0]]))[0].tobytes() for i, row in enumerate(chunk) if not row.reason}
         assert plain(keys) == sorted((key, i) for i, key in usable.items())
 
 
