@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from mining.config.base import Settings
+from mining.config.base import Settings, one_of
+from mining.encoder.tokenizers import NAMES_IN_FOLDERS, TOKENIZERS
 
-TokenKind = Literal["pieces", "words", "trigrams", "ngrams", "released"]
+TokenKind: TypeAlias = Annotated[str, one_of(TOKENIZERS, *NAMES_IN_FOLDERS.values())]
 
 MAX_UNITS = 4
 
@@ -27,7 +28,7 @@ class NetworkSettings(Settings):
     kind: Literal["average", "charagram", "lstm"] = "average"
     """average: mean of the tokens' vectors; charagram: sum over character n-grams and an
     activation; lstm: mean of the states of a bidirectional LSTM"""
-    tokens: list[TokenKind] = Field(default_factory=lambda: ["pieces"])  # type: ignore[arg-type]
+    tokens: list[TokenKind] = Field(default_factory=lambda: ["pieces"])
     """what a sentence is cut into; several are averaged apart, each with its own table, and learnt
     jointly"""
     combine: Literal["sum", "concatenate"] = "sum"
@@ -48,7 +49,7 @@ class NetworkSettings(Settings):
     def _distinct(cls, value: list[TokenKind]) -> list[TokenKind]:
         if not value or len(set(value)) != len(value):
             raise ValueError("name at least one kind of token, and each only once")
-        return value
+        return [NAMES_IN_FOLDERS.get(name, name) for name in value]
 
     @model_validator(mode="after")
     def _consistent(self) -> NetworkSettings:

@@ -17,10 +17,18 @@ from mining.registry import Registry
 if TYPE_CHECKING:
     from mining.encoder.tokens import Tokens
 
-__all__ = ["TOKENIZERS", "LearningSettings", "Tokenizer", "learn_tokenizer", "load_tokenizer", "needed_file"]
+__all__ = [
+    "NAMES_IN_FOLDERS",
+    "TOKENIZERS",
+    "LearningSettings",
+    "Tokenizer",
+    "learn_tokenizer",
+    "load_tokenizer",
+    "needed_file",
+]
 
-_NAMES = {"released": "psp"}
-"""Names in folders that are not those of the registry."""
+NAMES_IN_FOLDERS = {"psp": "released"}
+"""`Tokenizer.kind` of the tokenizers where it is not the name in the registry."""
 
 
 class LearningSettings(Settings):
@@ -83,7 +91,8 @@ def load_tokenizer(kind: str, files: Mapping[str, bytes], settings: Mapping[str,
 
     Raises ValueError with the reason when they do not fit, or when there is no such kind.
     """
-    return TOKENIZERS[_NAMES.get(kind, kind)].load(files, settings)
+    names = {name: entry for entry, name in NAMES_IN_FOLDERS.items()}
+    return TOKENIZERS[names.get(kind, kind)].load(files, settings)
 
 
 def learn_tokenizer(kind: str, sentences: Sequence[str], settings: Mapping[str, object]) -> Tokenizer:
