@@ -1,20 +1,24 @@
-"""The demo: hide the alignment of translations in gettext catalogues of installed packages, and
-mine them."""
+"""The demo: which translations in gettext catalogues of installed packages are hidden among
+unaligned sentences, how, and how they are mined."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+import shlex
+import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from mining.compiled.cache import folders as kernel_folders
 from mining.config.mine import MineConfig
-from mining.corpus import BitextSpec, read_rows
+from mining.corpus import BitextSpec, dedup_key, read_rows
 from mining.errors import InputError, UsageError
 from mining.evaluation import read_gold
 from mining.io.atomic import replacing
 from mining.io.parquet import read_parquet
-from pipelines.demo_data import Pair, choose_pairs, clean_pairs, hide
 from pipelines.mine import MineResult, run_mine
 
 #: German catalogues of the packages in the extra `demo`: distribution and language folder. The
@@ -35,6 +39,101 @@ SEED = 1
 #: The threshold is tuned on the first task and applied to the second, which shares no sentence with
 #: it.
 TASKS = ("dev", "test")
+ROLES = ("aligned", "source_only", "target_only")
+#: Least share of letters and spaces among the characters of a sentence.
+LETTERS_SHARE = 0.7
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+class Task(NamedTuple):
+    """Two piles of ``(id, text)`` in which the translations of `gold`, ``(source id, target id)``,
+    are hidden."""
+
+    source: list[tuple[str, str]]
+    target: list[tuple[str, str]]
+    gold: list[tuple[str, str]]
+
+
+def letters_key(text: str) -> bytes:
+    """16 bytes that are equal for texts equal up to case, white space, punctuation, digits and
+    symbols.
+
+    >>> from pipelines.demo import letters_key
+    >>> letters_key("Delete 3 files?") == letters_key("delete %d files")
+    False
+    >>> letters_key("Delete 3 files?") == letters_key("delete files")
+    True
+    """
+    words = "".join(char if char.isalpha() else " " for char in text.lower())
+    return dedup_key(words)
+
+
+def clean_pairs(pairs: Iterable[Sequence[str]], max_words: int = 60) -> list[Pair]:
+    """Distinct pairs (by `letters_key` of both sides) in order of first occurrence, white space
+    runs made one space.
+
+    Left out are pairs with a side that is not mostly words (code, patterns), with a side of more
+    than `max_words` words (a paragraph rather than a sentence), and pairs left untranslated (both
+    sides equal by `letters_key`).
+    """
+    kept: dict[tuple[bytes, bytes], Pair] = {}
+    for source, target in pairs:
+        pair = Pair(" ".join(source.split()), " ".join(target.split()))
+        keys = letters_key(pair.source), letters_key(pair.target)
+        if keys[0] != keys[1] and all(_is_words(text) and len(text.split()) <= max_words for text in pair):
+            kept.setdefault(keys, pair)
+    return list(kept.values())
+
+
+def _is_words(text: str) -> bool:
+    return bool(text) and sum(char.isalpha() or char == " " for char in text) >= LETTERS_SHARE * len(text)
+
+
+def choose_pairs(pairs: Sequence[Pair], count: int, min_words: int, seed: int) -> list[Pair]:
+    """At most `count` pairs to hide, in the order of a hash of their text.
+
+    Pairs of at least `min_words` words whose sentences occur in no other pair (compared by
+    `letters_key`), so that each hidden sentence has exactly one translation.
+    """
+    # On either side: a sentence may be the same in both languages.
+    met = Counter(letters_key(text) for pair in pairs for text in pair)
+    alone = [
+        pair for pair in pairs if len(pair.source.split()) >= min_words and all(met[letters_key(t)] == 1 for t in pair)
+    ]
+    return sorted(alone, key=lambda pair: _draw(pair, seed))[:count]
+
+
+def hide(pairs: Sequence[Pair], seed: int, source_prefix: str = "en", target_prefix: str = "de") -> Task:
+    """Make a mining task: of each three pairs one stays a pair, one leaves only its source, one
+    only its target.
+
+    Which one is drawn by a hash of the texts, both sides are shuffled each by its own hash, and ids
+    number the shuffled rows: neither order nor ids say what belongs together.
+    """
+    drawn = sorted(pairs, key=lambda pair: _draw(pair, seed))
+    roles = {pair: ROLES[number % len(ROLES)] for number, pair in enumerate(drawn)}
+    sides: list[list[tuple[str, str]]] = []
+    for side, left_out, prefix in ((0, "target_only", source_prefix), (1, "source_only", target_prefix)):
+        texts = [pair[side] for pair, role in roles.items() if role != left_out]
+        shuffled = sorted(texts, key=lambda text: _digest(f"{seed} {prefix} {text}"))
+        sides.append([(f"{prefix}-{number:06d}", text) for number, text in enumerate(shuffled, 1)])
+    source_ids, target_ids = ({text: row_id for row_id, text in rows} for rows in sides)
+    gold = [(source_ids[p.source], target_ids[p.target]) for p, role in roles.items() if role == "aligned"]
+    return Task(sides[0], sides[1], sorted(gold))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _draw(pair: Pair, seed: int) -> bytes:
+    return _digest(f"{seed}\t{pair.source}\t{pair.target}")
 
 
 class Sizes(NamedTuple):
@@ -87,8 +186,8 @@ def prepare(folder: Path, pairs: Sequence[Pair], hidden: int) -> dict[str, Sizes
             f"the catalogues give {len(pairs)} pairs, of which {len(chosen)} can be hidden; the demo needs {hidden}"
         )
     sizes = {}
-    for place, name in enumerate(TASKS):
-        task = hide(chosen[place :: len(TASKS)], SEED)
+    for number, name in enumerate(TASKS):
+        task = hide(chosen[number :: len(TASKS)], SEED)
         for part, rows in zip(task._fields, task, strict=True):
             _write_rows(folder / name / f"{part}.tsv", rows)
         sizes[name] = Sizes(len(task.source), len(task.target), len(task.gold))
@@ -123,10 +222,29 @@ def mine_task(folder: Path, name: str, threshold: float | str, model: Path | Non
     return run_mine(config, quiet=True)
 
 
-def tune_and_test(folder: Path, model: Path | None = None) -> MineResult:
-    """Tune the threshold on the first task; returns the result of mining the second with it."""
-    tuned = mine_task(folder, TASKS[0], "tune", model).threshold
-    return mine_task(folder, TASKS[1], "none" if tuned is None else tuned, model)
+def tune(folder: Path, model: Path | None = None) -> float | None:
+    """Mine the first task; returns the threshold with the best F1, None when no pair is right."""
+    return mine_task(folder, TASKS[0], "tune", model).threshold
+
+
+def measure(folder: Path, threshold: float | None, model: Path | None = None) -> MineResult:
+    """Mine the second task with the threshold of the first."""
+    return mine_task(folder, TASKS[1], "none" if threshold is None else threshold, model)
+
+
+def compiles_first() -> bool:
+    """Whether no kernel is on the disk yet, so that a first run compiles them."""
+    return not any(file for folder in kernel_folders() for file in folder.glob("*.nbc"))
+
+
+def own_command(folder: Path, model: Path | None = None) -> str:
+    """A command that mines the files of the second task as if they were a user's own."""
+    task = folder / TASKS[1]
+    called = Path(sys.argv[0])
+    words = [str(called) if called.name == "bitext" else "bitext", "mine", "--columns", "id,text"]
+    words += ["--source", str(task / "source.tsv"), "--target", str(task / "target.tsv")]
+    words += ["--output", str(folder / "own"), *([] if model is None else ["--model", str(model)])]
+    return shlex.join(words)
 
 
 def examples(folder: Path, count: int = 5) -> list[Example]:
@@ -136,8 +254,8 @@ def examples(folder: Path, count: int = 5) -> list[Example]:
     gold = read_gold(task / "gold.tsv")
     true = set(zip(gold.source, gold.target, strict=True))
     count = min(count, len(pairs))
-    places = [round(i * (len(pairs) - 1) / max(count - 1, 1)) for i in range(count)]
+    rows = [round(i * (len(pairs) - 1) / max(count - 1, 1)) for i in range(count)]
     return [
         Example(row["score"], (row["source_id"], row["target_id"]) in true, row["source_text"], row["target_text"])
-        for row in pairs.take(places).to_pylist()
+        for row in pairs.take(rows).to_pylist()
     ]

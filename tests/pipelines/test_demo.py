@@ -4,6 +4,8 @@ whole demo, small."""
 from __future__ import annotations
 
 import random
+import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from mining.encoder import model_folder
 from mining.errors import InputError, UsageError
 from pipelines import demo
-from pipelines.demo_data import Pair, choose_pairs, clean_pairs, hide, letters_key
+from pipelines.demo import Pair, choose_pairs, clean_pairs, hide, letters_key
 from tests.conftest import Ended, sentence, translate
 
 WORDS = st.sampled_from(
@@ -149,10 +151,36 @@ def test_demo_end_to_end_with_the_bundled_model(
     assert "tuned on dev" in measured
     assert sum(line.startswith(("  + ", "  - ")) for line in lines) == 5
     pairs = tmp_path / "run" / "test" / "run" / "pairs.tsv"
-    assert first.last_line.endswith(f"mined pairs: {pairs}")
+    assert any(line.endswith(f"mined pairs: {pairs}") for line in lines)
+    # The last line can be copied as it is.
+    name, *command = shlex.split(first.last_line)
+    assert name == "bitext"
+    assert bitext(*command).code == 0
+    own = (tmp_path / "run" / "own" / "pairs.tsv").read_bytes()
     before = pairs.read_bytes()
+    assert set(before.split(b"\n")) <= set(own.split(b"\n"))
     assert bitext("demo", "--output", tmp_path / "run").code == 0
     assert pairs.read_bytes() == before
+
+
+@pytest.mark.usefixtures("small_demo")
+@pytest.mark.parametrize("cached", [False, True])
+def test_demo_says_before_it_compiles_for_the_first_time(
+    tmp_path: Path, bitext: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, cached: bool
+) -> None:
+    monkeypatch.setattr(demo, "kernel_folders", lambda: [tmp_path / "none", tmp_path])
+    monkeypatch.setattr(demo, "tune", lambda *_: sys.exit(3))
+    if cached:
+        (tmp_path / "kernel-0123.nbc").touch()
+    lines = bitext("demo", "--output", tmp_path / "run").out.split("\n")
+    assert any(line.startswith("first run on this machine: numba compiles") for line in lines) is not cached
+
+
+def test_command_for_own_files_calls_the_program_as_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [".venv/bin/bitext", "demo"])
+    command = demo.own_command(Path("demo run"), Path("model"))
+    assert command.startswith(".venv/bin/bitext mine --columns id,text --source 'demo run/test/source.tsv' ")
+    assert command.endswith(" --output 'demo run/own' --model model")
 
 
 @pytest.mark.usefixtures("small_demo")

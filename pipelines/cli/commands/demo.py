@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,8 @@ def demo(settings: DemoConfig, call: Call) -> None:
 
     The sentences are the English and German messages in the gettext catalogues of the packages that
     `pip install 'bitext-miner[cpu,demo]'` brings. The threshold is tuned on one part and measured
-    on another. Takes about twenty seconds on two cores; the same command again reuses what is done.
+    on another. Takes about twenty seconds on two cores, and the first time half a minute more for
+    compiling; the same command again reuses what is done.
 
     The bundled model has not learnt from these catalogues, but from those of other programs: one
     message in a hundred stands there with the same translation, and many in like words. Precision,
@@ -48,12 +50,19 @@ def demo(settings: DemoConfig, call: Call) -> None:
     for name, size in sizes.items():
         sides = f"{size.source:,} English and {size.target:,} German sentences"
         say(f"{name}: {size.gold:,} translations hidden among {sides}")
-    say(f"mining dev to tune the threshold, then test with it ({time.monotonic() - started:.0f} s so far)")
-    result = job.tune_and_test(settings.output, settings.model)
+    if job.compiles_first():
+        logging.getLogger("mining.compiled.cache").setLevel(logging.WARNING)
+        say("first run on this machine: numba compiles the search for its processor, half a minute to a minute, once")
+    say(f"mining dev to tune the threshold ({time.monotonic() - started:.0f} s so far)")
+    threshold = job.tune(settings.output, settings.model)
+    say(f"mining test with it ({time.monotonic() - started:.0f} s so far)")
+    result = job.measure(settings.output, threshold, settings.model)
     _show_examples(job.examples(settings.output))
     _show_result(result, time.monotonic() - started)
-    say("your own files: bitext mine --source en.txt --target de.txt --output run")
     say(f"{result.pairs:,} mined pairs: {result.folder / 'pairs.tsv'}")
+    say()
+    say("mine your own: put your files in place of the demo's (--columns is for TSV files only)")
+    say(job.own_command(settings.output, settings.model))
 
 
 def _show_examples(pairs: Sequence[Example]) -> None:
