@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mining.compiled import compiled, in_ranges
+from mining.compiled import BoolVector, Int64Matrix, Int64Vector, UInt8Vector, compiled, in_ranges
 from mining.text_arrays import LARGEST
 
 _TAB, _LINE_FEED, _RETURN, _SPACE = 9, 10, 13, 32
@@ -39,15 +39,15 @@ class Cells(NamedTuple):
 
 
 @compiled
-def _after_marks(data, i):  # type: ignore[no-untyped-def]
-    """The first place from `i` on where no byte order mark begins."""
+def _after_marks(data: UInt8Vector, i: int) -> int:
+    """The first position from `i` on where no byte order mark begins."""
     while i + 2 < len(data) and data[i] == 0xEF and data[i + 1] == 0xBB and data[i + 2] == 0xBF:
         i += 3
     return i
 
 
 @compiled
-def _find_cells(data, separator, starts, stops, tabs):  # type: ignore[no-untyped-def]
+def _find_cells(data: UInt8Vector, separator: int, starts: Int64Matrix, stops: Int64Matrix, tabs: Int64Vector) -> None:
     line, cell, width = 0, 0, starts.shape[1]
     starts[0, 0] = _after_marks(data, 0)
     for i in range(len(data) + 1):
@@ -70,7 +70,7 @@ def _find_cells(data, separator, starts, stops, tabs):  # type: ignore[no-untype
 
 
 @compiled
-def _count(data, value):  # type: ignore[no-untyped-def]
+def _count(data: UInt8Vector, value: int) -> int:
     count = 0
     for byte in data:
         count += byte == value
@@ -93,7 +93,7 @@ def find_cells(block: bytes, width: int, separator: int = _TAB) -> Cells:
 
 
 @compiled
-def _space_at(data, i, stop):  # type: ignore[no-untyped-def]
+def _space_at(data: UInt8Vector, i: int, stop: int) -> int:
     """Bytes of the white space character (`str.isspace`) at `i`, 0 if there is none; `data` is
     valid UTF-8."""
     first = data[i]
@@ -116,7 +116,7 @@ def _space_at(data, i, stop):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _inspect(data, starts, stops, chars, blank):  # type: ignore[no-untyped-def]
+def _inspect(data: UInt8Vector, starts: Int64Vector, stops: Int64Vector, chars: Int64Vector, blank: BoolVector) -> None:
     for row in range(len(starts)):
         count = 0
         for i in range(starts[row], stops[row]):
@@ -140,7 +140,9 @@ def inspect(
 
 
 @compiled
-def _cut(data, starts, stops, chars, rows, limit):  # type: ignore[no-untyped-def]
+def _cut(
+    data: UInt8Vector, starts: Int64Vector, stops: Int64Vector, chars: Int64Vector, rows: Int64Vector, limit: int
+) -> None:
     for row in rows:
         if chars[row] <= limit:
             continue
@@ -158,11 +160,13 @@ def cut(cells: tuple[NDArray, NDArray, NDArray, NDArray], rows: NDArray[np.int64
 
 
 @compiled
-def _copy(data, starts, offsets, first, last, out):  # type: ignore[no-untyped-def]
+def _copy(
+    data: UInt8Vector, starts: Int64Vector, offsets: Int64Vector, first: int, last: int, out: UInt8Vector
+) -> None:
     for row in range(first, last):
         shift = starts[row] - offsets[row]
-        for place in range(offsets[row], offsets[row + 1]):
-            out[place] = data[place + shift]
+        for i in range(offsets[row], offsets[row + 1]):
+            out[i] = data[i + shift]
 
 
 def strings(data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]) -> pa.Array:

@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 from mining.errors import InputError, RunError, UsageError
 
@@ -175,7 +175,19 @@ def _arrow_pieces(source: _Source, compression: str) -> Iterator[bytes]:
         raise OSError(str(error)) from None
 
 
-def _decoded_pieces(source: _Source, new_decoder: Callable[[], Any]) -> Iterator[bytes]:
+class _Decoder(Protocol):
+    """A decompressor of one stream, of ``bz2`` or ``lzma``."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _decoded_pieces(source: _Source, new_decoder: Callable[[], _Decoder]) -> Iterator[bytes]:
     """bz2 and xz stream by stream: ``bz2.open`` and ``lzma.open`` ignore faulty data after the
     first stream."""
     decoder = new_decoder()

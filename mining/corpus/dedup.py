@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import unicodedata
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -176,7 +175,7 @@ def _hashed(data: NDArray[np.uint8], offsets: NDArray[np.int64], threads: int) -
     return keys.astype("<u8", copy=False).view(np.uint8).reshape(-1, KEY_BYTES)
 
 
-def key_order(first: NDArray[np.uint64], *rest: NDArray[Any]) -> NDArray[np.int64]:
+def key_order(first: NDArray[np.uint64], *rest: NDArray[np.integer]) -> NDArray[np.int64]:
     """Indices (n,) that sort by `first` and, where that is equal, by each of `rest` in turn and by
     the index itself.
 

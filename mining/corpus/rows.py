@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -172,7 +172,7 @@ class TableForm:
 
     def table(self, rows: Sequence[Row]) -> pa.Table:
         """Rows of one file as a table."""
-        columns: list[Any] = [[row.id for row in rows]]
+        columns: list[list[object]] = [[row.id for row in rows]]
         columns += [[row.texts[side] for row in rows] for side in range(len(self.texts))]
         columns += [[getattr(row, name) for row in rows] for name, _ in _FIXED]
         columns += [[row.extra[i] if row.extra else None for row in rows] for i in range(len(self.extra))]

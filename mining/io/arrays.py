@@ -3,10 +3,9 @@ memory-mapped."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -58,21 +57,25 @@ def write_array(path: str | Path, values: np.ndarray) -> None:
         array.append(values)
 
 
-def array_facts(path: Path) -> dict[str, Any]:
+ArrayFacts: TypeAlias = dict[str, str | int]
+"""What is known of a finished file: dtype, length, bytes and hash."""
+
+
+def array_facts(path: Path) -> ArrayFacts:
     """What ``open_array`` and ``check_contents`` check of a finished file: dtype, length, bytes and
     their hash."""
     values = np.load(path, mmap_mode="r")
-    facts = {"dtype": values.dtype.name, "length": len(values), "bytes": path.stat().st_size}
-    return {**facts, "hash": file_hash(path)}
+    size = path.stat().st_size
+    return {"dtype": values.dtype.name, "length": len(values), "bytes": size, "hash": file_hash(path)}
 
 
-def check_contents(path: Path, facts: Mapping[str, Any], mend: str) -> None:
+def check_contents(path: Path, facts: ArrayFacts, mend: str) -> None:
     """Raise UsageError when a file does not hold the bytes that were written; reads it whole."""
     if file_hash(path) != facts["hash"]:
         raise UsageError(f"{path}: is not the file that was written; {mend}")
 
 
-def open_array(path: Path, facts: Mapping[str, Any], mend: str) -> np.ndarray:
+def open_array(path: Path, facts: ArrayFacts, mend: str) -> np.ndarray:
     """A memory-mapped one-dimensional array; raises UsageError when the file is missing or not as
     `facts` say."""
     try:

@@ -26,17 +26,17 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     return parse_json(Path(path).read_bytes())
 
 
-def json_text(data: Any, *, indent: int = 2, sort_keys: bool = True) -> str:
+def json_text(data: object, *, indent: int = 2, sort_keys: bool = True) -> str:
     """Plain data as readable JSON; a lone surrogate, as in names of files, stands there as an
     escape."""
     return visible_surrogates(json.dumps(data, indent=indent, sort_keys=sort_keys, ensure_ascii=False))
 
 
-def write_json(path: str | os.PathLike[str], data: Any, *, indent: int = 2, sort_keys: bool = True) -> None:
+def write_json(path: str | os.PathLike[str], data: object, *, indent: int = 2, sort_keys: bool = True) -> None:
     """Write `json_text` and a line feed as a file."""
     replace_file(path, (json_text(data, indent=indent, sort_keys=sort_keys) + "\n").encode("utf-8"))
 
 
-def json_digest(data: Any) -> str:
+def json_digest(data: object) -> str:
     """Names plain data: the BLAKE2b digest (32 hexadecimal digits) of its JSON with sorted keys."""
     return hashlib.blake2b(json.dumps(data, sort_keys=True).encode(), digest_size=16).hexdigest()

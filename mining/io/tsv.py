@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mining.compiled import compiled
+from mining.compiled import BoolVector, Int64Vector, UInt8Vector, compiled
 from mining.corpus.cells import string_buffers
 from mining.io.atomic import replacing
 from mining.schemas import DECIMALS
@@ -45,7 +45,7 @@ _TSV_BLANKS = str.maketrans("\t\n\r", "   ")
 
 
 @compiled
-def _digits(value):  # type: ignore[no-untyped-def]
+def _digits(value: int) -> int:
     count = 1
     while value >= 10:
         value //= 10
@@ -54,19 +54,29 @@ def _digits(value):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _measure_numbers(values, negative, valid, least, places):  # type: ignore[no-untyped-def]
-    """`places` grows by the characters of each number; `least` digits and a point for decimals (0:
+def _measure_numbers(
+    values: Int64Vector, negative: BoolVector, valid: BoolVector, least: int, ends: Int64Vector
+) -> None:
+    """`ends` grows by the characters of each number; `least` digits and a point for decimals (0:
     neither)."""
     for row in range(len(values)):
         if valid[row]:
             digits = _digits(values[row])
-            places[row] += max(digits, least) + (least > 0) + negative[row]
+            ends[row] += max(digits, least) + (least > 0) + negative[row]
 
 
 @compiled
-def _write_numbers(values, negative, valid, least, end, places, out):  # type: ignore[no-untyped-def]
+def _write_numbers(
+    values: Int64Vector,
+    negative: BoolVector,
+    valid: BoolVector,
+    least: int,
+    end: int,
+    ends: Int64Vector,
+    out: UInt8Vector,
+) -> None:
     for row in range(len(values)):
-        at, value = places[row], values[row]
+        at, value = ends[row], values[row]
         if valid[row]:
             if negative[row]:
                 out[at] = _MINUS
@@ -81,19 +91,19 @@ def _write_numbers(values, negative, valid, least, end, places, out):  # type: i
                 out[stop - least] = _POINT
             at = stop
         out[at] = end
-        places[row] = at + 1
+        ends[row] = at + 1
 
 
 @compiled
-def _write_strings(data, offsets, end, places, out):  # type: ignore[no-untyped-def]
+def _write_strings(data: UInt8Vector, offsets: Int64Vector, end: int, ends: Int64Vector, out: UInt8Vector) -> None:
     for row in range(len(offsets) - 1):
-        shift = places[row] - offsets[row]
+        shift = ends[row] - offsets[row]
         for i in range(offsets[row], offsets[row + 1]):
             byte = data[i]
             out[i + shift] = _SPACE if byte in (_TAB, _LINE_FEED, _RETURN) else byte
         at = offsets[row + 1] + shift
         out[at] = end
-        places[row] = at + 1
+        ends[row] = at + 1
 
 
 class _Strings:
@@ -102,11 +112,11 @@ class _Strings:
     def __init__(self, column: pa.Array) -> None:
         self.data, self.offsets = string_buffers(column.cast(pa.large_string()).fill_null(""))
 
-    def measure(self, places: NDArray[np.int64]) -> None:
-        places += np.diff(self.offsets)
+    def measure(self, ends: NDArray[np.int64]) -> None:
+        ends += np.diff(self.offsets)
 
-    def write(self, end: int, places: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        _write_strings(self.data, self.offsets, end, places, out)
+    def write(self, end: int, ends: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        _write_strings(self.data, self.offsets, end, ends, out)
 
 
 class _Numbers:
@@ -115,11 +125,11 @@ class _Numbers:
     def __init__(self, values: NDArray[np.int64], negative: NDArray[np.bool_], valid: NDArray[np.bool_], least: int):
         self.arrays, self.least = (np.abs(values), negative, valid), least
 
-    def measure(self, places: NDArray[np.int64]) -> None:
-        _measure_numbers(*self.arrays, self.least, places)
+    def measure(self, ends: NDArray[np.int64]) -> None:
+        _measure_numbers(*self.arrays, self.least, ends)
 
-    def write(self, end: int, places: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        _write_numbers(*self.arrays, self.least, end, places, out)
+    def write(self, end: int, ends: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        _write_numbers(*self.arrays, self.least, end, ends, out)
 
 
 def _field(column: pa.Array) -> _Strings | _Numbers:
@@ -159,10 +169,10 @@ def tsv_bytes(columns: list[pa.Array | pa.ChunkedArray]) -> memoryview:
     sizes = np.full(len(arrays[0]), len(arrays), dtype=np.int64)
     for field in fields:
         field.measure(sizes)
-    places = np.cumsum(sizes) - sizes
+    ends = np.cumsum(sizes) - sizes
     out = np.empty(int(sizes.sum()), dtype=np.uint8)
     for number, field in enumerate(fields, 1):
-        field.write(_LINE_FEED if number == len(fields) else _TAB, places, out)
+        field.write(_LINE_FEED if number == len(fields) else _TAB, ends, out)
     return out.data
 
 

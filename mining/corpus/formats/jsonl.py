@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
@@ -90,7 +89,7 @@ class _JsonReader:
             return self._with_surrogates(row_id, texts, number, extra)
         return make_row(row_id, texts, self.file.name, number, self.spec.max_chars, extra)
 
-    def _parsed(self, line: str) -> dict[str, Any]:
+    def _parsed(self, line: str) -> dict[str, object]:
         for key in self._keys:
             if line.count(key) > 1:
                 # It may be a value, or a field of another object: only here is it worth while to
@@ -98,7 +97,7 @@ class _JsonReader:
                 return _parsed(line, self._careful)
         return _parsed(line, self._plain)
 
-    def _record(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def _record(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
         record = dict(pairs)
         if len(record) < len(pairs):
             names = [name for name, _ in pairs if name in self._names]
@@ -106,7 +105,7 @@ class _JsonReader:
                 raise _UnfitError(f"field '{twice}' stands twice: give each field a name of its own")
         return record
 
-    def _texts(self, record: dict[str, Any]) -> tuple[str, ...]:
+    def _texts(self, record: dict[str, object]) -> tuple[str, ...]:
         texts = []
         for field in self.fields:
             value = _value(record, field)
@@ -118,7 +117,7 @@ class _JsonReader:
             texts.append(value)
         return tuple(texts)
 
-    def _id(self, record: dict[str, Any], number: int, texts: tuple[str, ...]) -> str:
+    def _id(self, record: dict[str, object], number: int, texts: tuple[str, ...]) -> str:
         if not self._id_settled:
             self.id_field = "id" if "id" in record else ""
             self._id_settled = True
@@ -132,7 +131,7 @@ class _JsonReader:
         problem = f"field '{self.id_field}' holds no id (a non-empty string or an integer): give the row an id, {NO_ID}"
         raise _UnfitError(problem, texts)
 
-    def _extra(self, record: dict[str, Any], field: str, texts: tuple[str, ...]) -> str:
+    def _extra(self, record: dict[str, object], field: str, texts: tuple[str, ...]) -> str:
         value = _value(record, field)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             found = "is missing" if value is _MISSING else f"is {_kind(value)}"
@@ -157,24 +156,24 @@ class _JsonReader:
 _MISSING = object()
 
 
-def _value(record: dict[str, Any], field: str) -> Any:
+def _value(record: dict[str, object], field: str) -> object:
     """The value of a field, by its name or by the names on the way to it, between dots; `_MISSING`
     without one."""
     if field in record or "." not in field:
         return record.get(field, _MISSING)
-    value: Any = record
+    value: object = record
     for name in field.split("."):
         value = value.get(name, _MISSING) if isinstance(value, dict) else _MISSING
     return value
 
 
-def _mend(field: str, value: Any) -> str:
+def _mend(field: str, value: object) -> str:
     if not isinstance(value, dict):
         return "correct it"
     return f"name one of {', '.join(f'{field}.{name}' for name in value)[:200]}" if value else "name another field"
 
 
-def _parsed(line: str, decoder: json.JSONDecoder) -> dict[str, Any]:
+def _parsed(line: str, decoder: json.JSONDecoder) -> dict[str, object]:
     try:
         record = decoder.decode(line)
     except json.JSONDecodeError as error:
@@ -188,7 +187,7 @@ def _parsed(line: str, decoder: json.JSONDecoder) -> dict[str, Any]:
     return record
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if value is None:
         return "null"
     kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -150,7 +150,7 @@ class _Reader:
         for number, (row_id, values, more) in enumerate(zip(ids, texts, labels, strict=True), first):
             yield self._row(number, row_id, values, more)
 
-    def _row(self, number: int, row_id: Any, values: tuple[str | bytes, ...], extra: tuple[str, ...]) -> Row:
+    def _row(self, number: int, row_id: object, values: tuple[str | bytes, ...], extra: tuple[str, ...]) -> Row:
         name = self.file.name
         own = generated_id(name, number) if self.id_column is None else _text(row_id)
         texts = tuple(map(_text, values))
@@ -219,16 +219,16 @@ def _are_ids(ids: pa.Array) -> bool:
     return types.is_integer(ids.type) and not ids.null_count
 
 
-def _label(value: Any) -> str:
+def _label(value: object) -> str:
     """A value of a further column as text; null is empty."""
     return "" if value is None else _text(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
 
 
-def _is_utf8(value: Any) -> bool:
+def _is_utf8(value: object) -> bool:
     if isinstance(value, bytes):
         try:
             value.decode("utf-8")

@@ -4,7 +4,6 @@ refused."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from xml.etree.ElementTree import ParseError
 from xml.parsers.expat import ErrorString
 from xml.parsers.expat.errors import XML_ERROR_BAD_CHAR_REF, XML_ERROR_INVALID_TOKEN, codes
@@ -138,7 +137,7 @@ def _parsed(path: str, target: Units, spec: RowRules, digest: Digest | None) -> 
         raise InputError(f"{path}: the XML cannot be decoded ({error}): convert it to UTF-8") from None
 
 
-def _fault(code: Any, rest: bytes) -> str:
+def _fault(code: int, rest: bytes) -> str:
     """What is wrong and the mend, by expat's code and the bytes from the fault on."""
     skip = "take it out, or set on_bad_row: skip, or invalid_utf8: replace or skip"
     problem, mend = ErrorString(code), "correct the file"

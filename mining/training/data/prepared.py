@@ -21,7 +21,7 @@ from mining.encoder.tokenizers import Tokenizer, load_tokenizer
 from mining.encoder.tokens import Tokens
 from mining.errors import UsageError
 from mining.filters import reasons as filter_reasons
-from mining.io.arrays import GrowingArray, array_facts, check_contents, open_array, write_array
+from mining.io.arrays import ArrayFacts, GrowingArray, array_facts, check_contents, open_array, write_array
 from mining.io.atomic import replace_file
 from mining.io.files import MOST_JSON, read_bytes
 from mining.io.json_file import parse_json, write_json
@@ -74,7 +74,7 @@ class PreparedFacts:
     warnings: list[str]
     units: list[TokenizerFacts]
     domains: list[Domain]
-    arrays: dict[str, dict[str, str | int]]
+    arrays: dict[str, ArrayFacts]
     """by file, what `array_facts` says"""
 
     def files(self) -> list[str]:
@@ -212,7 +212,7 @@ class PairWriter:
             write_array(self._folder / name, values)
             self.arrays.append(name)
 
-    def described(self) -> dict[str, dict[str, str | int]]:
+    def described(self) -> dict[str, ArrayFacts]:
         """What `PreparedFacts.arrays` holds, once all is closed."""
         return {name: array_facts(self._folder / name) for name in sorted(self.arrays)}
 
