@@ -30,10 +30,11 @@ import torch
 
 from mining.devices import keep_freed_memory, resolve_threads, torch_threads
 from mining.encoder import PieceTokenizer, SentenceEncoder
-from mining.encoder.averaging import bag_sums, unit_rows
-from mining.encoder.networks import AverageNetwork
+from mining.encoder.averaging import unit_rows
+from mining.encoder.bags import bag_sums
+from mining.encoder.model import StoredNetwork, StoredTable
+from mining.encoder.networks.average import AverageNetwork
 from mining.encoder.proto import read_facts
-from mining.encoder.stored import StoredNetwork, StoredTable
 from mining.encoder.tokenizers.pieces import PieceSettings
 
 GOALS = {"StaticEmbedding": 25.0, "model2vec": 25.0, "plain": 6.0, "bound float32": 0.5}
@@ -114,7 +115,7 @@ def by_words(tokenizer: PieceTokenizer, table: torch.Tensor, dtype: str) -> Sent
     if dtype == "float32":
         return SentenceEncoder(AverageNetwork({"pieces": table}), [tokenizer], "benchmark")
     stored = {"pieces": StoredTable(table).converted(dtype)}
-    network = StoredNetwork({"kind": "average", "combine": "sum"}, stored, {}, table.shape[1])
+    network = StoredNetwork({"kind": "average", "combine": "sum"}, stored, {})
     return SentenceEncoder(network, [tokenizer], "benchmark")
 
 

@@ -26,9 +26,10 @@ class PlainMiner:
     """One run; `seconds` by step."""
 
     def __init__(self, factory: str, probes: int, k: int = 4) -> None:
-        _, units, tables, _ = read_model(bundled_model())
-        self.pieces = sentencepiece.SentencePieceProcessor(model_proto=units[0].files()["sentencepiece.model"])
-        self.table = tables["pieces"].take(slice(None))
+        _, model = read_model(bundled_model())
+        files = model.tokenizers[0].files()
+        self.pieces = sentencepiece.SentencePieceProcessor(model_proto=files["sentencepiece.model"])
+        self.table = model.tables["pieces"].take(slice(None))
         self.factory, self.probes, self.k = factory, probes, k
         self.seconds: dict[str, float] = {}
 

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mining.encoder.corpus_vectors import EncodeConfig, encode_corpus
     from mining.encoder.encoder import SentenceEncoder
     from mining.encoder.load import load_encoder
     from mining.encoder.model_folder import save_model
@@ -19,24 +18,22 @@ if TYPE_CHECKING:
     from mining.encoder.tokenizers import Tokenizer
     from mining.encoder.tokenizers.pieces import PieceTokenizer
     from mining.encoder.tokens import Tokens
-    from mining.encoder.vector_file import Vectors, read_vectors, write_vectors
+    from mining.encoder.vector_file import Vectors, encode_corpus, read_vectors, write_vectors
 
 _MODULES = {
-    "EncodeConfig": "corpus_vectors",
     "Encoder": "protocol",
     "PieceTokenizer": "tokenizers.pieces",
     "SentenceEncoder": "encoder",
     "Tokenizer": "tokenizers",
     "Tokens": "tokens",
     "Vectors": "vector_file",
-    "encode_corpus": "corpus_vectors",
+    "encode_corpus": "vector_file",
     "load_encoder": "load",
     "read_vectors": "vector_file",
     "save_model": "model_folder",
     "write_vectors": "vector_file",
 }
 __all__ = [
-    "EncodeConfig",
     "Encoder",
     "PieceTokenizer",
     "SentenceEncoder",

@@ -1,9 +1,9 @@
 """Means of token vectors and rows of length one, the same to the last bit for all batches.
 
-A sentence's sum is the float32 sum of its rows in their order, by torch (`bag_sums`) or compiled
-(`unit_sums`); float16 and int8 rows are widened to float32 one number at a time. A row of length
-one has its norm from float64: eight partial sums of squares, of the numbers whose column has the
-same rest by eight, added in pairs; it is multiplied by the float64 inverse of its norm.
+A sentence's sum is the float32 sum of its rows in their order, by torch (`bags.bag_sums`) or
+compiled (`unit_sums`); float16 and int8 rows are widened to float32 one number at a time. A row of
+length one has its norm from float64: eight partial sums of squares, of the numbers whose column has
+the same rest by eight, added in pairs; it is multiplied by the float64 inverse of its norm.
 """
 
 from __future__ import annotations
@@ -11,27 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
 from mining.compiled import compiled
-from mining.encoder.tokens import Tokens
 
 _NOTHING = np.float32(0)
-
-
-def bag_sums(table: torch.Tensor, ids: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Sums of the rows of `table` named by each bag.
-
-    `table` (rows, dim) float32; `ids` (total,) and `offsets` (n + 1,) integers of one dtype.
-    Returns (n, dim) float32. A bag is summed in its own order by one thread, so the result does not
-    depend on its neighbours.
-    """
-    if len(offsets) == 1:
-        return table.new_zeros((0, table.shape[1]))
-    return torch.nn.functional.embedding_bag(ids, table, offsets, mode="sum", include_last_offset=True)
 
 
 def unit_rows(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -44,25 +30,6 @@ def unit_rows(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows, valid = np.array(sums, np.float32, order="C"), np.empty(len(sums), bool)
     _unit_rows(rows, valid)
     return rows, valid
-
-
-def row_gradient(bags: Tokens, by_sum: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """From the gradient by each bag's sum (n, dim) to the gradient by each table row the bags
-    touch.
-
-    Returns the distinct rows (r,) ascending and (r, dim). A row's gradient is the sum over the bags
-    that hold it: the same summation of bags again, with tokens and bags changed over, always in the
-    same order.
-    """
-    order = np.argsort(bags.ids, kind="stable")
-    ids = bags.ids[order]
-    starts = np.flatnonzero(np.diff(ids, prepend=-1))
-    owner = np.repeat(np.arange(len(bags.offsets) - 1), bags.lengths)[order]
-    rows, members, offsets = (
-        torch.from_numpy(np.ascontiguousarray(part, dtype=np.int64)).to(by_sum.device)
-        for part in (ids[starts], owner, np.append(starts, len(ids)))
-    )
-    return rows, bag_sums(by_sum, members, offsets)
 
 
 def _widened(_context: Any, number: Any, scale: Any) -> Any:

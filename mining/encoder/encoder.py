@@ -8,24 +8,28 @@ another device. Threads take blocks of texts.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import torch
 
 from mining.devices import resolve_threads, share, torch_threads
-from mining.encoder.averaging import bag_sums, unit_rows, unit_sums
-from mining.encoder.networks import AverageNetwork
-from mining.encoder.stored import StoredNetwork, StoredTable
+from mining.encoder.averaging import unit_rows, unit_sums
+from mining.encoder.bags import bag_sums
+from mining.encoder.model import StoredNetwork, StoredTable
+from mining.encoder.networks.average import AverageNetwork
 from mining.encoder.tokenizers import Tokenizer
 from mining.encoder.tokenizers.pieces import PieceTokenizer
 from mining.encoder.tokens import Tokens
 from mining.encoder.word_cache.table import WORD_MEMORY, CachedPieces, WordStatistics
 from mining.text_arrays import Texts, check_arrow, check_texts, strings, utf8_blocks
+
+if TYPE_CHECKING:
+    from mining.encoder.model_folder import ModelDescription
 
 NETWORK_TEXTS = 8192
 """Texts that a network encodes at a time: beyond the result itself, memory does not grow with the
@@ -48,7 +52,7 @@ class Vectoriser(Protocol):
 
     dim: int
 
-    def vectors(self, units: Sequence[Tokens]) -> np.ndarray:
+    def vectors(self, tokens: Sequence[Tokens]) -> np.ndarray:
         """(n, dim) float32 from the ids of each tokenizer; a row's bytes do not depend on the other
         rows."""
         ...
@@ -57,9 +61,9 @@ class Vectoriser(Protocol):
 class SentenceEncoder:
     """Cuts texts into tokens, looks up and combines their vectors, and brings them to length one.
 
-    ``tokenizers`` and ``network`` are the parts; ``hash`` names the model; ``config`` is the model
-    folder's ``config.json``. The result is the same to the last bit for any batch size and number
-    of threads.
+    ``tokenizers`` and ``network`` are the parts; ``hash`` names the model; ``description`` is the
+    model folder's ``config.json``. The result is the same to the last bit for any batch size and
+    number of threads.
 
     A model that averages pieces is applied word by word, much faster, when that is proved to be
     right for its sentencepiece model (see `word_cache.proof`). `plain` says why it is not, or is
@@ -71,7 +75,7 @@ class SentenceEncoder:
         network: Vectoriser,
         tokenizers: Sequence[Tokenizer],
         hash: str,
-        config: Mapping[str, Any] | None = None,
+        description: ModelDescription | None = None,
         *,
         dim: int | None = None,
         word_memory: int = WORD_MEMORY,
@@ -81,7 +85,7 @@ class SentenceEncoder:
         self.network = network
         self.tokenizers = list(tokenizers)
         self.hash = hash
-        self.config = dict(config or {})
+        self.description = description
         self.dim = network.dim if dim is None else dim
         self._word_memory = word_memory
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mining.config.train import TrainConfig
-from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_config, unit_files
+from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_description
 from mining.errors import UsageError
 from mining.io.atomic import TEMPORARY
 from mining.io.files import file_hash
@@ -82,8 +82,7 @@ def identity(config: TrainConfig) -> str:
 
 def identity_of(folder: Path) -> str | None:
     """The identity that a finished model was trained with."""
-    training = read_config(folder).get("training")
-    return training.get("identity") if isinstance(training, dict) else None
+    return read_description(folder).training.get("identity")
 
 
 def admit(folder: Path, config: TrainConfig, name: str) -> bool:
@@ -93,7 +92,7 @@ def admit(folder: Path, config: TrainConfig, name: str) -> bool:
     begun = _begun(checkpoint)
     finished = (folder / CONFIG_FILE).is_file()
     if finished:
-        read_config(folder)  # stops here when it is the folder of another program
+        read_description(folder)  # stops here when it is the folder of another program
     if config.overwrite and (finished or (begun and begun.get("identity") != name)):
         # An unfinished training of this very configuration is not thrown away: the same command
         # goes on with it.
@@ -131,7 +130,7 @@ def tidy(folder: Path, config: TrainConfig) -> None:
 def _clear(folder: Path) -> None:
     """Remove model and checkpoint; what tells that they are ours goes last."""
     if (folder / CONFIG_FILE).is_file():
-        for name in (TABLE_FILE, *unit_files(read_config(folder))):
+        for name in (TABLE_FILE, *read_description(folder).files()):
             (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / CURVES_FOLDER, ignore_errors=True)
     (folder / CONFIG_FILE).unlink(missing_ok=True)

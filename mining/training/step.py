@@ -106,10 +106,10 @@ def train_minibatch(
         _scramble(_drop(unit.take(np.concatenate(places)), config, step, kind), config, step)
         for kind, unit in enumerate(mega.texts)
     ]
-    vectors, tape = adam.network.forward(bags)
+    vectors, backward = adam.network.forward(bags)
     vectors = vectors.detach()
     loss, gradient = _loss(objective, vectors, size, present, _equal(mega, rows, objective))
-    gradients = adam.network.backward(tape, gradient)
+    gradients = backward(gradient)
     if config.grad_clip is not None:
         clip(gradients, config.grad_clip)
     adam.step(gradients, learning_rate)

@@ -14,11 +14,12 @@ import torch
 from pydantic import ValidationError
 
 from mining.config.base import explain
+from mining.config.network import NetworkSettings
 from mining.config.train import TrainConfig
 from mining.devices import resolve_device, torch_threads
 from mining.encoder.encoder import SentenceEncoder
 from mining.encoder.model_folder import CONFIG_FILE, save_model
-from mining.encoder.networks import Network, NetworkSettings, build_network, fresh_network
+from mining.encoder.networks import Network, build_network, fresh_network
 from mining.encoder.tokenizers import Tokenizer
 from mining.errors import InputError, UsageError
 from mining.training.adam import Adam
@@ -353,7 +354,7 @@ def _half(network: Network, units: Sequence[Tokenizer], place: int) -> Network:
         name: table[place * unit.size : (place + 1) * unit.size]
         for unit, (name, table) in zip(units, network.tables.items(), strict=True)
     }
-    return build_network(network.settings(), {**tables, **network.weights})
+    return build_network(network.stored_settings(), tables, network.weights)
 
 
 def _finish(folder: Path, config: TrainConfig, name: str, run: _Run) -> None:

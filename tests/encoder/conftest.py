@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from mining.config.network import NetworkSettings
 from mining.encoder import (
     PieceTokenizer,
     SentenceEncoder,
@@ -17,7 +18,7 @@ from mining.encoder import (
     load_encoder,
     save_model,
 )
-from mining.encoder.networks import Network, NetworkSettings, fresh_network
+from mining.encoder.networks import Network, fresh_network
 from mining.encoder.tokenizers.ngrams import NgramSettings
 from mining.encoder.tokenizers.pieces import PieceSettings
 from mining.encoder.tokenizers.trigrams import TrigramSettings

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.encoder.averaging import bag_sums, unit_rows, unit_sums
+from mining.encoder.averaging import unit_rows, unit_sums
+from mining.encoder.bags import bag_sums
 
 DTYPES = ["float32", "float16", "int8"]
 ROWS = 40

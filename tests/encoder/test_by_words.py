@@ -17,7 +17,7 @@ from mining.encoder import PieceTokenizer, SentenceEncoder, Tokenizer, load_enco
 from mining.encoder import encoder as module
 from mining.encoder.averaging import unit_rows
 from mining.encoder.encoder import average_on_device, averaged_table, in_order
-from mining.encoder.networks import AverageNetwork
+from mining.encoder.networks.average import AverageNetwork
 from mining.encoder.word_cache import CachedPieces
 from tests.encoder.conftest import made_up_sentences, random_network, units_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mining.encoder import SentenceEncoder, corpus_vectors, load_encoder, model_folder, read_vectors
+from mining.encoder import SentenceEncoder, load_encoder, model_folder, read_vectors, vector_file
 from mining.errors import InputError, UsageError
 from pipelines.cli.commands.encode import encode
 from tests.cli.runner import runner
@@ -25,7 +25,7 @@ def corpus(tmp_path: Path) -> Path:
 def test_every_row_gets_a_row(
     corpus: Path, model: Path, encoder: SentenceEncoder, name: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpus_vectors, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(vector_file, "BLOCK_ROWS", rows)
     out = corpus.parent / name
     result = run(corpus, "--columns", "id,text", "-m", model, "-o", out)
     last = result.stdout.strip().rsplit("\n", 1)[-1]
@@ -110,7 +110,8 @@ def test_the_input_is_not_overwritten(tmp_path, model):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from mining.encoder.corpus_vectors import EncodeConfig, encode_corpus
+    from mining.config.encode import EncodeConfig
+    from mining.encoder.vector_file import encode_corpus
     from mining.errors import UsageError
 
     path = tmp_path / "a.parquet"
@@ -144,7 +145,7 @@ def test_replaced_bytes_are_counted_and_nothing_else_is_on_a_pipe(tmp_path: Path
 def test_blocks_and_reasons_do_not_depend_on_the_files(
     tmp_path: Path, model: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpus_vectors, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(vector_file, "BLOCK_ROWS", rows)
     paths = [tmp_path / f"{name}.txt" for name in "abc"]
     for path, text in zip(paths, ("bake lomi\n\nnuti\n", "sora\n", "x" * 50 + "\nlomi"), strict=True):
         path.write_text(text)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mining.encoder import Encoder, SentenceEncoder, Tokenizer, Tokens
 from mining.encoder import encoder as module
-from mining.encoder.networks import AverageNetwork
+from mining.encoder.networks.average import AverageNetwork
 from tests.encoder.conftest import ARCHITECTURES, random_network, units_of
 
 TEXTS = st.lists(st.text(alphabet="bakelomi nutisora漢?\u2028\r\ud800", max_size=60), min_size=1, max_size=24)

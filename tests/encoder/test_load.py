@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, model_folder, save_model
-from mining.encoder.networks import AverageNetwork
-from mining.encoder.stored import StoredNetwork, StoredTable
+from mining.encoder.model import StoredNetwork, StoredTable
+from mining.encoder.networks.average import AverageNetwork
 from mining.errors import UsageError
 from tests.encoder.conftest import ARCHITECTURES, made_up_sentences, random_network, units_of
 
@@ -118,7 +118,7 @@ def test_int8_is_symmetric_with_a_scale_for_each_row() -> None:
 def test_tables_are_converted_alike_in_chunks_of_any_size(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = StoredTable(torch.arange(21.0).reshape(7, 3) - 9)
     whole = table.converted(dtype)
-    monkeypatch.setattr("mining.encoder.stored._CHUNK_ROWS", 3)
+    monkeypatch.setattr("mining.encoder.model._CHUNK_ROWS", 3)
     parts = table.converted(dtype)
     assert torch.equal(parts.values, whole.values)
     if whole.scales is not None and parts.scales is not None:

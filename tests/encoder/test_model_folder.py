@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import save_file
 
 from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, save_model
-from mining.encoder.model_folder import unit_files
-from mining.encoder.networks import AverageNetwork
+from mining.encoder.model_folder import read_description
+from mining.encoder.networks.average import AverageNetwork
 from mining.errors import UsageError
 from tests.encoder.conftest import ARCHITECTURES, made_up_sentences, random_network, units_of
 
@@ -34,17 +34,14 @@ def test_every_architecture_comes_back_as_it_was(name: str, all_units: dict[str,
     units = units_of(name, all_units)
     network = random_network(name, units)
     saved = save_model(tmp_path / "model", network, units, languages=["aa", "bb"], training={"steps": 3})
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    assert set(unit_files(config)) == {path.name for path in (tmp_path / "model").iterdir()} - {
-        "config.json",
-        "model.safetensors",
-    }
+    files = {path.name for path in (tmp_path / "model").iterdir()}
+    assert {"config.json", "model.safetensors", *read_description(tmp_path / "model").files()} == files
     loaded = load_encoder(tmp_path / "model")
     texts = [*made_up_sentences(40, seed=5), "", "漢字"]
     before, valid = SentenceEncoder(network, units, "before").encode(texts)
     after, still_valid = loaded.encode(texts)
     assert (loaded.hash, loaded.dim) == (saved, network.dim)
-    assert loaded.config["training"] == {"steps": 3}
+    assert loaded.description.training == {"steps": 3}
     assert after.tobytes() == before.tobytes()
     assert valid.tolist() == still_valid.tolist()
 
@@ -61,7 +58,7 @@ def test_tables_that_do_not_fit_the_units_are_not_saved(model: Path, tmp_path: P
     encoder = load_encoder(model)
     with pytest.raises(ValueError, match="has 7 rows for"):
         save_model(tmp_path / "model", AverageNetwork({"pieces": torch.ones(7, 3)}), encoder.tokenizers)
-    with pytest.raises(ValueError, match="tables words with units pieces"):
+    with pytest.raises(ValueError, match="tables words with tokens pieces"):
         save_model(tmp_path / "model", AverageNetwork({"words": torch.ones(7, 3)}), encoder.tokenizers)
     assert not (tmp_path / "model").exists()
 

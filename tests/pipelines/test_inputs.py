@@ -17,7 +17,7 @@ import pytest
 from mining.config.base import read_yaml
 from mining.config.mine import MineConfig
 from mining.encoder import load_encoder, save_model
-from mining.encoder.networks import AverageNetwork
+from mining.encoder.networks.average import AverageNetwork
 from mining.errors import BitextError, RunError, UsageError
 from mining.io.files import file_hash
 from pipelines.engine import Engine

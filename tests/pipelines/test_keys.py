@@ -225,7 +225,7 @@ SETTINGS: dict[str, tuple[Any, set[str]]] = {
 def copies(task: Task, tiny_model: Path, tmp_path: Path) -> Path:
     """Other files than those of `settings`."""
     from mining.encoder import load_encoder, save_model
-    from mining.encoder.networks import AverageNetwork
+    from mining.encoder.networks.average import AverageNetwork
 
     folder = tmp_path / "copies"
     folder.mkdir()

@@ -13,7 +13,7 @@ import torch
 
 from mining import load_encoder
 from mining.encoder import model_folder, save_model
-from mining.encoder.networks import AverageNetwork
+from mining.encoder.networks.average import AverageNetwork
 from mining.errors import UsageError
 from pipelines.cli.commands.score import score
 from pipelines.mine import MineResult

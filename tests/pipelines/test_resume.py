@@ -86,7 +86,7 @@ def test_changed_input_redoes_its_side_only(tiny_model, tmp_path):
 
 def test_another_model_encodes_again_but_does_not_read_again(run, tiny_model, tmp_path):
     from mining.encoder import load_encoder, save_model
-    from mining.encoder.networks import AverageNetwork
+    from mining.encoder.networks.average import AverageNetwork
 
     encoder = load_encoder(tiny_model)
     other = tmp_path / "other"

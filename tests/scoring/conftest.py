@@ -9,7 +9,7 @@ import torch
 
 from mining.corpus import Row
 from mining.encoder import Encoder, PieceTokenizer, load_encoder, save_model, write_vectors
-from mining.encoder.networks import AverageNetwork
+from mining.encoder.networks.average import AverageNetwork
 
 ENGLISH = ["red", "green", "blue", "house", "tree", "river", "stone", "bird"]
 GERMAN = ["rot", "grün", "blau", "haus", "baum", "fluss", "stein", "vogel"]

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from mining.encoder.networks import AverageNetwork, Gradients
+from mining.encoder.networks import Gradients
+from mining.encoder.networks.average import AverageNetwork
 from mining.training.adam import Adam, clip
 
 ROWS = 1100

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from mining.encoder import load_encoder
-from mining.encoder.model_folder import read_config
+from mining.encoder.model_folder import read_description
 from mining.errors import UsageError
 from mining.training import DevelopmentSettings, Progress, TrainConfig, train
 from mining.training.development import DevelopmentSet
@@ -64,7 +64,7 @@ def test_the_best_measured_parameters_are_the_model(
     config = TrainConfig.model_validate({**settings, "learning_rate": 0.05, "development": development[metric]})
     folder = train(config)
     found = measures(folder)
-    best = read_config(folder)["training"]["development"]
+    best = read_description(folder).training["development"]
     assert best["best"] == max(found.values()) == found[best["step"]]
     assert best["best"] > min(found.values())
     encoder = load_encoder(folder)
@@ -79,7 +79,7 @@ def test_it_stops_when_nothing_gets_better(settings: dict[str, Any], development
     seen: list[Progress] = []
     folder = train(TrainConfig.model_validate({**settings, **changes}), seen.append)
     found = measures(folder)
-    summary = read_config(folder)["training"]
+    summary = read_description(folder).training
     assert len(found) == 4
     assert summary["development"]["step"] == min(found)
     assert summary["steps"] == max(found) < 50
@@ -116,7 +116,7 @@ def test_languages_kept_apart_are_measured_each_by_its_own(
     changes = {"shared": False, "languages": ["aa", "bb"], "learning_rate": 0.05, "epochs": 8}
     config = TrainConfig.model_validate({**settings, **changes, "development": development["mining"]})
     folder = train(config)
-    best = read_config(folder)["training"]["development"]["best"]
+    best = read_description(folder).training["development"]["best"]
     source, target = (load_encoder(folder, language=language) for language in ("aa", "bb"))
     assert config.development is not None
     assert DevelopmentSet.read(config.development).measure(source, target, 1) == best

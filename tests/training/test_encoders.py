@@ -10,7 +10,7 @@ import pytest
 
 from mining.api import mine
 from mining.encoder import load_encoder
-from mining.encoder.model_folder import read_config
+from mining.encoder.model_folder import read_description
 from mining.errors import UsageError
 from mining.training import Progress, TrainConfig, train
 from mining.training.data import DataConfig, prepare
@@ -95,7 +95,7 @@ def test_objective_lowers_its_loss_and_finds_translations(name: str, settings: d
 def test_without_an_objective_the_encoder_is_random(settings: dict[str, Any], bitext: Path) -> None:
     folder, losses = trained(settings, {"objective": "none"})
     assert losses == []
-    assert read_config(folder)["training"]["steps"] == 0
+    assert read_description(folder).training["steps"] == 0
     assert not (folder / "curves").exists()
     vectors, valid = load_encoder(folder).encode(texts(bitext)[0])
     assert valid.all()
@@ -117,7 +117,7 @@ def test_prepared_and_given_bitexts_make_the_same_model(settings: dict[str, Any]
     for path in inline.iterdir():
         if path.is_file() and path.name != "config.json":
             assert path.read_bytes() == (prepared / path.name).read_bytes(), path.name
-    configs = [read_config(folder) for folder in (inline, prepared)]
+    configs = [read_description(folder).model_dump() for folder in (inline, prepared)]
     # One training is named by the bytes of its bitext, the other by those of the prepared arrays.
     names = [config["training"].pop("identity") for config in configs]
     assert names[0] != names[1]
@@ -142,11 +142,11 @@ def test_units_are_chosen_among_the_prepared_ones(settings: dict[str, Any], tmp_
     prepare(DataConfig.model_validate(data), tmp_path / "pairs")
     config = {"prepared": str(tmp_path / "pairs"), "epochs": 1, "dim": 4, "model": str(tmp_path / "words")}
     folder = train(TrainConfig.model_validate({**config, "units": ["words"]}))
-    assert [unit["kind"] for unit in read_config(folder)["units"]] == ["words"]
+    assert [one.kind for one in read_description(folder).tokenizers] == ["words"]
     with pytest.raises(UsageError, match="holds a model of another configuration"):
         train(TrainConfig.model_validate({**config, "units": ["pieces"]}))
     both = train(TrainConfig.model_validate({**config, "model": str(tmp_path / "both")}))
-    assert [unit["kind"] for unit in read_config(both)["units"]] == ["pieces", "words"]
+    assert [one.kind for one in read_description(both).tokenizers] == ["pieces", "words"]
     with pytest.raises(UsageError, match="with the tokens pieces, words, not with trigrams"):
         train(TrainConfig.model_validate({**config, "units": ["trigrams"], "model": str(tmp_path / "none")}))
 

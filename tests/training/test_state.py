@@ -6,7 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mining.encoder.networks import AverageNetwork, Gradients
+from mining.encoder.networks import Gradients
+from mining.encoder.networks.average import AverageNetwork
 from mining.errors import UsageError
 from mining.training.adam import Adam
 from mining.training.megabatch import MegaBatchSchedule

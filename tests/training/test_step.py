@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from mining.encoder import Tokens
-from mining.encoder.networks import AverageNetwork, Gradients
+from mining.encoder.networks import Gradients
+from mining.encoder.networks.average import AverageNetwork
 from mining.training import TrainConfig
 from mining.training import step as step_module
 from mining.training.adam import Adam

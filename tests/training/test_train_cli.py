@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from mining.encoder import load_encoder
-from mining.encoder.model_folder import read_config
+from mining.encoder.model_folder import read_description
 from mining.errors import InputError, UsageError
 from mining.training import Progress, TrainConfig
 from mining.training.data import DataConfig, prepare
@@ -31,7 +31,7 @@ def test_flags_alone(flags: list[object], bitext: Path, tmp_path: Path) -> None:
     last = result.stdout.strip().rsplit("\n", 1)[-1]
     assert last.startswith("200 pairs, 39 steps, loss ")
     assert last.endswith(f"16 dimensions, model {encoder.hash} in {tmp_path / 'model'}")
-    assert encoder.config["languages"] == ["aa", "bb"]
+    assert encoder.description.languages == ["aa", "bb"]
 
 
 def test_file_and_a_flag_over_it(settings: dict[str, Any], bitext: Path, tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_encoder_objective_and_languages_apart_by_flags(
     objective = ["--objective", "j_bi", "--negatives", 2, "--negative-choice", "mix", "--negative-pool", "monolingual"]
     result = run("--config", development, *data, *encoder, *objective, "--tensorboard", *flags)
     lines = result.stdout.rstrip("\n").split("\n")
-    config = read_config(tmp_path / "model")
-    best = config["training"]["development"]
+    description = read_description(tmp_path / "model")
+    best = description.training["development"]
     assert lines[-2] == f"development: tatoeba {best['best']:.2f} at step {best['step']}, kept as the model"
-    assert lines[-1].endswith(f"8 dimensions, model {config['hash']} in {tmp_path / 'model'}")
-    assert {domain["name"] for domain in config["training"]["data"]["domains"]} == {"common", "rare"}
+    assert lines[-1].endswith(f"8 dimensions, model {description.hash} in {tmp_path / 'model'}")
+    assert {domain["name"] for domain in description.training["data"]["domains"]} == {"common", "rare"}
     assert load_encoder(tmp_path / "model", language="bb").encode(["abc"])[0].shape == (1, 8)
     assert list((tmp_path / "model" / "curves" / "tensorboard").iterdir())
 

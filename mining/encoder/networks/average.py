@@ -1,47 +1,61 @@
-"""Averaging: the mean of the vectors of a sentence's units, and CHARAGRAM, their sum under an
-activation."""
+"""Averaging: the mean of the vectors of the tokens of a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import numpy as np
-import torch
+from pydantic import Field
 
-from mining.config.network import NetworkSettings
-from mining.encoder.averaging import bag_sums, row_gradient
-from mining.encoder.networks.base import Gradients, Network
-from mining.encoder.tokens import Tokens
+from mining.config.base import Flag
+from mining.encoder.bags import bag_sums, bags_on, row_gradient
+from mining.encoder.networks import NETWORKS, Backward, Gradients, KindSettings, Leading, Network, choice
+from mining.lazy import lazy
 from mining.shown import short
 
+if TYPE_CHECKING:
+    import torch
+
+    from mining.config.network import NetworkSettings
+    from mining.encoder.tokens import Tokens
+else:
+    torch = lazy("torch")
+
 PROJECTION = "projection"
-BIAS = "bias"
+Combine = Literal["sum", "concatenate"]
 
 
-class _AverageTape(NamedTuple):
-    units: Sequence[Tokens]
-    shares: list[torch.Tensor]
-    """by unit, (n, 1): one divided by the number of ids"""
-    joined: torch.Tensor | None
-    """(n, width) before the projection"""
+class AverageSettings(KindSettings):
+    """Of the encoder average."""
+
+    combine: Annotated[Combine, Flag(panel="Encoder average")] = "sum"
+    """Of the averages of several kinds of tokens."""
+    projection: int | None = Field(default=None, ge=1)
+    """Length of the sentence vector after a learnt linear map of the average."""
+
+    def check(self, network: NetworkSettings) -> None:
+        """See `KindSettings.check`."""
+        if self.projection is not None and network.kind != AverageNetwork.kind:
+            raise ValueError("a projection belongs to kind: average")
 
 
+@NETWORKS.register("average")
 class AverageNetwork(Network):
-    """Means of unit vectors, summed or concatenated over the kinds of units, then optionally mapped
-    linearly.
+    """The mean of the tokens' vectors.
 
-    Wieting et al. 2019, section 2 (SP, WORD, TRIGRAM); the map after averaging is
-    PARAGRAM-PHRASE's.
+    The means of several kinds of tokens are added up or concatenated, then optionally mapped
+    linearly. Wieting et al. 2019, section 2 (SP, WORD, TRIGRAM); the map after averaging is that of
+    PARAGRAM-PHRASE (thesis of 2020, chapter 3).
     """
 
     kind = "average"
+    settings = AverageSettings
 
     def __init__(
         self, tables: Mapping[str, torch.Tensor], combine: str = "sum", projection: torch.Tensor | None = None
     ) -> None:
-        """`tables` by kind of unit, (rows, d) float32 in the order of the units; `projection` (dim,
-        width).
+        """`tables` by kind of token, (rows, d) float32; `projection` (dim, width).
 
         Raises ValueError when the shapes do not fit each other.
         """
@@ -52,24 +66,62 @@ class AverageNetwork(Network):
             if table.ndim != 2:
                 raise ValueError(f"'{short(name)}' has shape {tuple(table.shape)}, not that of a table")
         widths = [table.shape[1] for table in self.tables.values()]
-        self._width = sum(widths) if combine == "concatenate" else widths[0]
         if combine == "sum" and len(set(widths)) > 1:
             raise ValueError(f"tables of {' and '.join(map(str, widths))} columns cannot be added up")
-        if projection is not None and (projection.ndim != 2 or projection.shape[1] != self._width):
-            raise ValueError(f"'{PROJECTION}' has shape {tuple(projection.shape)} for vectors of {self._width}")
-        self.dim = self._width if projection is None else projection.shape[0]
+        starts = np.cumsum([0, *widths[:-1]]).tolist() if combine == "concatenate" else [0] * len(widths)
+        self._columns = [slice(start, start + width) for start, width in zip(starts, widths, strict=True)]
+        width = self._columns[-1].stop
+        if projection is not None and (projection.ndim != 2 or projection.shape[1] != width):
+            raise ValueError(f"'{PROJECTION}' has shape {tuple(projection.shape)} for vectors of {width}")
+        self.dim: int = width if projection is None else projection.shape[0]
 
-    def forward(self, units: Sequence[Tokens]) -> tuple[torch.Tensor, _AverageTape]:
+    @classmethod
+    def fresh(
+        cls, settings: NetworkSettings, tables: dict[str, torch.Tensor], generator: torch.Generator
+    ) -> AverageNetwork:
+        """See `Network.fresh`. The projection starts as the identity, or its leading part."""
+        own = settings.part(AverageSettings)
+        network = cls(tables, own.combine)
+        if own.projection is None:
+            return network
+        return cls(tables, own.combine, torch.eye(own.projection, network.dim))
+
+    @classmethod
+    def load(
+        cls,
+        stored: Mapping[str, object],
+        tables: Mapping[str, torch.Tensor],
+        weights: Mapping[str, torch.Tensor],
+    ) -> AverageNetwork:
+        """See `Network.load`."""
+        return cls(tables, choice(stored, "combine", get_args(Combine)), weights.get(PROJECTION))
+
+    def stored_settings(self) -> dict[str, object]:
+        """See `Network.stored_settings`."""
+        return {"kind": self.kind, "combine": self.combine}
+
+    def forward(self, tokens: Sequence[Tokens]) -> tuple[torch.Tensor, Backward]:
         """See `Network.forward`."""
-        shares = [_shares(pieces, self.device) for pieces in units]
+        shares = [_shares(one, self.device) for one in tokens]
         means = [
-            bag_sums(table, *_on(pieces, table)).mul_(share)
-            for table, pieces, share in zip(self.tables.values(), units, shares, strict=True)
+            bag_sums(table, *bags_on(one, table)).mul_(share)
+            for table, one, share in zip(self.tables.values(), tokens, shares, strict=True)
         ]
         joined = self._join(means)
-        if PROJECTION not in self.weights:
-            return joined, _AverageTape(units, shares, None)
-        return joined @ self.weights[PROJECTION].T, _AverageTape(units, shares, joined)
+        projection = self.weights.get(PROJECTION)
+
+        def backward(gradient: torch.Tensor) -> Gradients:
+            weights = {}
+            if projection is not None:
+                weights[PROJECTION] = gradient.T @ joined
+                gradient = gradient @ projection
+            rows = {
+                name: row_gradient(one, gradient[:, columns] * share)
+                for name, one, share, columns in zip(self.tables, tokens, shares, self._columns, strict=True)
+            }
+            return Gradients(rows, weights)
+
+        return joined if projection is None else joined @ projection.T, backward
 
     def _join(self, means: list[torch.Tensor]) -> torch.Tensor:
         if self.combine == "concatenate":
@@ -79,126 +131,30 @@ class AverageNetwork(Network):
             total.add_(other)
         return total
 
-    def backward(self, tape: _AverageTape, gradient: torch.Tensor) -> Gradients:
-        """See `Network.backward`."""
-        weights = {}
-        if tape.joined is not None:
-            weights[PROJECTION] = gradient.T @ tape.joined
-            gradient = gradient @ self.weights[PROJECTION]
-        rows, start = {}, 0
-        for (name, table), pieces, share in zip(self.tables.items(), tape.units, tape.shares, strict=True):
-            part = gradient
-            if self.combine == "concatenate":
-                part = gradient[:, start : start + table.shape[1]]
-                start += table.shape[1]
-            rows[name] = row_gradient(pieces, part * share)
-        return Gradients(rows, weights)
-
-    def vectors(self, units: Sequence[Tokens]) -> np.ndarray:
-        """See `Network.vectors`. The projection is applied to the tables beforehand: the map is
-        linear."""
-        with torch.inference_mode():
-            return self.projected().forward(units)[0].cpu().numpy()
-
-    def projected(self) -> AverageNetwork:
-        """The same encoder without a projection: its tables mapped, in float64, row by row."""
+    def flat(self) -> AverageNetwork:
+        """See `Network.flat`: each table is mapped row by row, in float64, and the means are added
+        up."""
         if PROJECTION not in self.weights:
             return self
         matrix = self.weights[PROJECTION].double()
-        tables, start = {}, 0
-        for name, table in self.tables.items():
-            columns = matrix
-            if self.combine == "concatenate":
-                columns = matrix[:, start : start + table.shape[1]]
-                start += table.shape[1]
-            tables[name] = (table.double() @ columns.T).float()
-        return AverageNetwork(tables, "sum")
+        return AverageNetwork(
+            {
+                name: (table.double() @ matrix[:, columns].T).float()
+                for (name, table), columns in zip(self.tables.items(), self._columns, strict=True)
+            }
+        )
 
-    def settings(self) -> dict[str, Any]:
-        """See `Network.settings`."""
-        return {"kind": self.kind, "combine": self.combine}
-
-
-class _CharagramTape(NamedTuple):
-    pieces: Tokens
-    states: torch.Tensor
+    def leading(self, dim: int) -> Leading:
+        """See `Network.leading`."""
+        columns = {
+            name: min(columns.stop, dim) - columns.start
+            for name, columns in zip(self.tables, self._columns, strict=True)
+            if columns.start < dim
+        }
+        return Leading(columns, {})
 
 
-class CharagramNetwork(Network):
-    """``activation(bias + sum of the n-gram vectors)``; Wieting et al. 2016 (thesis of 2020,
-    chapter 3)."""
-
-    kind = "charagram"
-
-    def __init__(self, table: torch.Tensor, bias: torch.Tensor, activation: str = "tanh") -> None:
-        """`table` (n-grams, dim) and `bias` (dim,) float32; raises ValueError when they do not fit
-        each other."""
-        if bias.shape != table.shape[1:]:
-            raise ValueError(f"'{BIAS}' has shape {tuple(bias.shape)} for vectors of {table.shape[1]}")
-        self.tables = {"ngrams": table}
-        self.weights = {BIAS: bias}
-        self.activation = activation
-        self.dim = table.shape[1]
-
-    def forward(self, units: Sequence[Tokens]) -> tuple[torch.Tensor, _CharagramTape]:
-        """See `Network.forward`."""
-        table, (pieces,) = self.tables["ngrams"], units
-        states = bag_sums(table, *_on(pieces, table)).add_(self.weights[BIAS])
-        if self.activation == "tanh":
-            states.tanh_()
-        empty = torch.from_numpy(pieces.lengths == 0).to(states.device)
-        states[empty] = 0.0
-        return states, _CharagramTape(pieces, states)
-
-    def backward(self, tape: _CharagramTape, gradient: torch.Tensor) -> Gradients:
-        """See `Network.backward`."""
-        if self.activation == "tanh":
-            gradient = gradient * (1 - tape.states * tape.states)
-        filled = torch.from_numpy(tape.pieces.lengths > 0).to(gradient.device)
-        return Gradients({"ngrams": row_gradient(tape.pieces, gradient)}, {BIAS: gradient[filled].sum(0)})
-
-    def vectors(self, units: Sequence[Tokens]) -> np.ndarray:
-        """See `Network.vectors`."""
-        with torch.inference_mode():
-            return self.forward(units)[0].cpu().numpy()
-
-    def settings(self) -> dict[str, Any]:
-        """See `Network.settings`."""
-        return {"kind": self.kind, "activation": self.activation}
-
-
-def fresh_average(settings: NetworkSettings, sizes: Sequence[int], init: float, generator: torch.Generator) -> Network:
-    """An untrained averaging or CHARAGRAM network.
-
-    `sizes`: rows of each unit's table. Vectors are uniform in (-init, init); the projection starts
-    as the identity (its leading part where it is not square), the bias as zero.
-    """
-    tables: dict[str, torch.Tensor] = {
-        str(name): uniform((size, settings.dim), init, generator)
-        for name, size in zip(settings.tokens, sizes, strict=True)
-    }
-    if settings.kind == "charagram":
-        return CharagramNetwork(tables["ngrams"], torch.zeros(settings.dim), settings.activation)
-    network = AverageNetwork(tables, settings.combine)
-    if settings.projection is None:
-        return network
-    return AverageNetwork(tables, settings.combine, torch.eye(settings.projection, network.dim))
-
-
-def uniform(shape: tuple[int, ...], width: float, generator: torch.Generator) -> torch.Tensor:
-    """Float32, uniform in (-width, width)."""
-    return torch.rand(shape, generator=generator).mul_(2 * width).sub_(width)
-
-
-def _shares(pieces: Tokens, device: torch.device) -> torch.Tensor:
-    counts = np.maximum(pieces.lengths, 1).astype(np.float32)
+def _shares(tokens: Tokens, device: torch.device) -> torch.Tensor:
+    """(n, 1) float32: one divided by the number of ids."""
+    counts = np.maximum(tokens.lengths, 1).astype(np.float32)
     return torch.from_numpy(np.reciprocal(counts)[:, None]).to(device)
-
-
-def _on(pieces: Tokens, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    return index_tensor(pieces.ids, table), index_tensor(pieces.offsets, table)
-
-
-def index_tensor(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-    """`values` as an int64 tensor on the device of `like`."""
-    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(like.device)

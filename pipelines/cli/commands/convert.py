@@ -63,7 +63,7 @@ def _conversion(source: Path) -> tuple[Target, Callable[[ConvertConfig], str]]:
     """What becomes of `source`, and the function that does it; UsageError when it is nothing
     known."""
     from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE
-    from mining.encoder.psp import is_released
+    from mining.encoder.psp import is_psp
     from mining.training.data import PREPARED_FILE
     from mining.training.data.hdf5 import SUFFIXES
 
@@ -73,48 +73,48 @@ def _conversion(source: Path) -> tuple[Target, Callable[[ConvertConfig], str]]:
         return "hdf5", _prepared_to_hdf5
     if source.suffix in SUFFIXES and source.is_file():
         return "prepared", _hdf5_to_prepared
-    if is_released(source):
-        return "model", _released_to_model
+    if is_psp(source):
+        return "model", _psp_to_model
     if (source / CONFIG_FILE).is_file() or (source / TABLE_FILE).is_file():
         return "model", _model_to_model
     raise UsageError(
-        f"{source}: neither a released model (.pt, or a folder with spiece.model), an .h5 file, a prepared folder "
+        f"{source}: neither a P-SP model (.pt, or a folder with spiece.model), an .h5 file, a prepared folder "
         "nor a model folder"
     )
 
 
-def _released_to_model(asked: ConvertConfig) -> str:
+def _psp_to_model(asked: ConvertConfig) -> str:
     import sentencepiece
     import torch
 
-    from mining.encoder.model_folder import save_model
-    from mining.encoder.psp import read_released
-    from mining.encoder.shrink import shortened
+    from mining.encoder.load import shortened
+    from mining.encoder.model import Model
+    from mining.encoder.model_folder import write_model
+    from mining.encoder.psp import read_psp
 
     _refuse(asked, "vocabulary")
     _check_output(asked)
-    released = read_released(asked.source, asked.sentencepiece, asked.lowercase)
-    network = released.network
+    psp = read_psp(asked.source, asked.sentencepiece, asked.lowercase)
+    model = Model.of(psp.network, [psp.tokenizer])
     if asked.dim is not None:
-        network, _ = shortened(network, [released.unit], asked.dim)
-    name = save_model(
+        model = shortened(model, asked.dim)
+    name = write_model(
         asked.output,
-        network,
-        [released.unit],
+        model,
         languages=asked.languages,
-        training={"released": released.form, "file": asked.source.name, "arguments": released.arguments},
+        training={"released": psp.form, "file": asked.source.name, "arguments": psp.arguments},
         versions={"torch": torch.__version__, "sentencepiece": sentencepiece.__version__},
         dtype=asked.dtype or "float32",
     )
-    apart = "" if released.shared else ", the languages apart"
+    apart = "" if psp.shared else ", the languages apart"
     return (
-        f"{released.form} model of {released.unit.size:,} rows{apart}; {network.dim} dimensions, model {name} in "
+        f"{psp.form} model of {psp.tokenizer.size:,} rows{apart}; {model.outline.dim} dimensions, model {name} in "
         f"{asked.output}"
     )
 
 
 def _model_to_model(asked: ConvertConfig) -> str:
-    from mining.encoder.shrink import shrink_model
+    from mining.encoder.load import shrink_model
 
     _refuse(asked, "sentencepiece", "vocabulary", "lowercase", "languages")
     if asked.dtype is None and asked.dim is None:

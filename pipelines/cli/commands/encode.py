@@ -27,7 +27,7 @@ def encode(settings: EncodeConfig, call: Call) -> None:
     A row that cannot be used (blank, too long, without pieces) is a zero vector marked invalid.
     Memory does not grow with the input.
     """
-    from mining.encoder.corpus_vectors import encode_corpus
+    from mining.encoder.vector_file import encode_corpus
 
     with counting("encoded") as advance:
         written, reasons, replaced, words = encode_corpus(settings, advance)

@@ -74,16 +74,16 @@ def train(settings: TrainConfig, call: Call) -> None:
 
 def _show_result(folder: Path, settings: TrainConfig) -> None:
     """The closing lines: what was trained, from how much, and where it is."""
-    from mining.encoder.model_folder import read_config
+    from mining.encoder.model_folder import read_description
 
-    facts = read_config(folder)
-    summary = facts["training"]
+    description = read_description(folder)
+    summary = description.training
     if (best := summary["development"]) and settings.development is not None:
         say(f"development: {settings.development.metric} {best['best']:.2f} at step {best['step']}, kept as the model")
     loss = f", loss {summary['loss']:.4f}" if summary["steps"] else ""
     say(
         f"{summary['pairs']} pairs, {summary['steps']} steps{loss}; "
-        f"{facts['dim']} dimensions, model {facts['hash']} in {folder}"
+        f"{description.dim} dimensions, model {description.hash} in {folder}"
     )
 
 

@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mining.config.network import NetworkSettings
 from mining.encoder import Tokens
-from mining.encoder.averaging import row_gradient
-from mining.encoder.networks import Network, NetworkSettings, build_network, fresh_network
+from mining.encoder.bags import row_gradient
+from mining.encoder.networks import Network, build_network, fresh_network
 
 ROWS, DIM = 7, 5
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -55,10 +56,12 @@ def reference(network: Network, units: list[Tokens], parameters: dict[str, torch
             parts.append(total if network.kind == "charagram" else total / max(len(found), 1))
         if network.kind == "charagram":
             state = parts[0] + parameters["bias"]
-            state = torch.tanh(state) if network.settings()["activation"] == "tanh" else state
+            state = torch.tanh(state) if network.stored_settings()["activation"] == "tanh" else state
             rows.append(state if units[0].lengths[text] else torch.zeros(DIM))
             continue
-        joined = torch.cat(parts) if network.settings()["combine"] == "concatenate" else torch.stack(parts).sum(0)
+        joined = (
+            torch.cat(parts) if network.stored_settings()["combine"] == "concatenate" else torch.stack(parts).sum(0)
+        )
         rows.append(parameters["projection"] @ joined if "projection" in parameters else joined)
     return torch.stack(rows)
 
@@ -71,12 +74,12 @@ def test_forward_and_backward_equal_autograd(name: str, lists: list[list[int]]) 
     units = units_of(lists, count)
     parameters = {key: tensor.clone().requires_grad_() for key, tensor in network.tensors().items()}
     expected = reference(network, units, parameters)
-    vectors, tape = network.forward(units)
+    vectors, backward = network.forward(units)
     torch.testing.assert_close(vectors, expected.detach())
     slope = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(5))
     if expected.requires_grad:
         expected.backward(slope)
-    gradients = network.backward(tape, slope.clone())
+    gradients = backward(slope.clone())
     for key, (rows, part) in gradients.rows.items():
         whole = torch.zeros_like(network.tables[key]).index_add_(0, rows, part)
         by_torch = parameters[key].grad
@@ -103,7 +106,7 @@ def test_vectors_are_those_of_forward_and_the_same_in_any_company(name: str) -> 
 def test_network_is_rebuilt_from_its_tensors(name: str) -> None:
     network, count = fresh(name)
     units = units_of([[1, 2, 5], [4]], count)
-    again = build_network(network.settings(), network.tensors())
+    again = build_network(network.stored_settings(), network.tables, network.weights)
     assert again.dim == network.dim
     assert again.vectors(units).tobytes() == network.vectors(units).tobytes()
 

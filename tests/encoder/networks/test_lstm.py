@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from mining.config.network import NetworkSettings
 from mining.encoder import Tokens
-from mining.encoder.networks import LstmNetwork, NetworkSettings, build_network, exact_lstm, fresh_network
-from mining.encoder.networks.exact_lstm import grid_bits, on_grid
+from mining.encoder.networks import build_network, fresh_network, lstm
+from mining.encoder.networks.lstm import LstmNetwork, grid_bits, on_grid
 
 ROWS, DIM, HIDDEN = 40, 7, 5
 
@@ -64,8 +65,8 @@ def test_vectors_of_a_sentence_are_the_same_in_any_company(
         assert np.concatenate(parts).tobytes() == whole.tobytes()
     back = np.arange(150)[::-1]
     assert network.vectors([units.take(back)])[back].tobytes() == whole.tobytes()
-    monkeypatch.setattr(exact_lstm, "_BLOCK_TEXTS", 16)
-    monkeypatch.setattr(exact_lstm, "_SIDE_BY_SIDE", {"cpu": 5})
+    monkeypatch.setattr(lstm, "_BLOCK_TEXTS", 16)
+    monkeypatch.setattr(lstm, "_SIDE_BY_SIDE", {"cpu": 5})
     assert network.vectors([units]).tobytes() == whole.tobytes()
 
 
@@ -90,8 +91,8 @@ def test_grid_is_fine_and_keeps_zeros() -> None:
 def test_gradient_is_that_of_torch(network: LstmNetwork) -> None:
     units = pieces(4, 0, 2, 7)
     slope = torch.randn(4, 2 * HIDDEN, generator=torch.Generator().manual_seed(4))
-    _, tape = network.forward([units])
-    gradients = network.backward(tape, slope.clone())
+    _, backward = network.forward([units])
+    gradients = backward(slope.clone())
     step = 1e-3
     rows, by_row = gradients.rows["pieces"]
     assert rows.tolist() == sorted(set(units.ids.tolist()))
@@ -116,26 +117,26 @@ def test_gradient_is_that_of_torch(network: LstmNetwork) -> None:
 
 
 def test_sentences_without_ids_have_no_gradient(network: LstmNetwork) -> None:
-    vectors, tape = network.forward([pieces(0, 0)])
+    vectors, backward = network.forward([pieces(0, 0)])
     assert not vectors.any()
-    gradients = network.backward(tape, torch.ones_like(vectors))
+    gradients = backward(torch.ones_like(vectors))
     assert len(gradients.rows["pieces"][0]) == 0
     assert set(gradients.weights) == set(network.weights)
     assert not any(gradient.any() for gradient in gradients.weights.values())
 
 
 def test_saved_tensors_give_the_network_back(network: LstmNetwork) -> None:
-    again = build_network(network.settings(), network.tensors())
+    again = build_network(network.stored_settings(), network.tables, network.weights)
     units = pieces(*LENGTHS)
     assert again.vectors([units]).tobytes() == network.vectors([units]).tobytes()
 
 
 def test_tensors_that_do_not_fit_are_named(network: LstmNetwork) -> None:
-    tensors = dict(network.tensors())
+    stored, weights = network.stored_settings(), dict(network.weights)
     with pytest.raises(ValueError, match="'weight_ih_l0' has shape"):
-        build_network(network.settings(), {**tensors, "weight_ih_l0": torch.zeros(4 * HIDDEN, DIM + 1)})
-    del tensors["bias_hh_l0"]
+        build_network(stored, network.tables, {**weights, "weight_ih_l0": torch.zeros(4 * HIDDEN, DIM + 1)})
+    del weights["bias_hh_l0"]
     with pytest.raises(ValueError, match="bias_hh_l0"):
-        build_network(network.settings(), tensors)
+        build_network(stored, network.tables, weights)
     with pytest.raises(ValueError, match="one table, not 2"):
-        build_network(network.settings(), {**network.tensors(), "words": torch.zeros(2, DIM)})
+        build_network(stored, {**network.tables, "words": torch.zeros(2, DIM)}, network.weights)

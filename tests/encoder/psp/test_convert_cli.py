@@ -12,7 +12,7 @@ import sentencepiece
 import torch
 
 from mining.encoder import SentenceEncoder, load_encoder, save_model
-from mining.encoder.psp import read_released
+from mining.encoder.psp import read_psp
 from tests.encoder.conftest import made_up_sentences, random_network, units_of
 from tests.encoder.psp import rendering
 from tests.encoder.psp.conftest import checkpoint
@@ -34,8 +34,8 @@ def test_checkpoint_becomes_a_model_folder(
     assert ended.code == 0, ended.err
     assert ended.last_line.startswith("at-scale model of ")
     assert ended.last_line.endswith(f" in {folder}")
-    released = read_released(path, pieces_file)
-    expected, _ = SentenceEncoder(released.network, [released.unit], "hash").encode(TEXTS)
+    released = read_psp(path, pieces_file)
+    expected, _ = SentenceEncoder(released.network, [released.tokenizer], "hash").encode(TEXTS)
     found, valid = load_encoder(folder).encode(TEXTS)
     assert valid.all()
     np.testing.assert_array_equal(found, expected)
@@ -71,9 +71,9 @@ def test_hub_folder_in_float16(bitext: Callable, hub_folder: Callable[..., Path]
     assert ended.code == 0, ended.err
     encoder = load_encoder(folder)
     assert encoder.dim == 4
-    assert encoder.config["dtype"] == "float16"
-    released = read_released(tmp_path / "hub")
-    expected = released.network.vectors([released.unit(TEXTS)])[:, :4]
+    assert encoder.description.dtype == "float16"
+    released = read_psp(tmp_path / "hub")
+    expected = released.network.vectors([released.tokenizer(TEXTS)])[:, :4]
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(encoder.encode(TEXTS)[0], expected, atol=2e-3)
 
@@ -92,8 +92,8 @@ def test_model_becomes_smaller(
     assert ended.last_line.endswith(f"in {tmp_path / 'small'}")
     whole, small = load_encoder(tmp_path / "model", dim=5), load_encoder(tmp_path / "small")
     assert small.dim == 5
-    assert small.config["training"]["made_from"]["model"] == load_encoder(tmp_path / "model").hash
-    assert small.config["languages"] == ["aa", "bb"]
+    assert small.description.training["made_from"]["model"] == load_encoder(tmp_path / "model").hash
+    assert small.description.languages == ["aa", "bb"]
     texts = made_up_sentences(30, seed=11)
     np.testing.assert_allclose(small.encode(texts)[0], whole.encode(texts)[0], atol=loss)
 
@@ -102,7 +102,7 @@ def test_what_has_no_meaning_is_refused(bitext: Callable, model: Path, tmp_path:
     out = ["--output", tmp_path / "out"]
     for flags, message in (
         (["convert", tmp_path / "none", *out], "no such file or folder"),
-        (["convert", tmp_path, *out], "neither a released model"),
+        (["convert", tmp_path, *out], "neither a P-SP model"),
         (["convert", model, *out], "say what to make smaller with --dtype or --dim"),
         (["convert", model, "--dim", 99, *out], "have 12 dimensions, keep 1 to 12"),
         (["convert", model, "--dtype", "int4", *out], "--dtype: Input should be 'float32'"),

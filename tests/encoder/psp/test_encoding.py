@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mining.encoder import SentenceEncoder
-from mining.encoder.psp import Released, read_released
+from mining.encoder.psp import PspModel, read_psp
 from mining.encoder.tokenizers.psp import PspTokenizer
 from tests.encoder.conftest import SYLLABLES
 from tests.encoder.psp import rendering
@@ -42,13 +42,13 @@ WORDS = st.sampled_from([*SYLLABLES, *UNSEEN, "a", "c", "Ba", "don't", ",", "\u1
 SENTENCES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join).filter(lambda text: text.strip() != "")
 
 
-def encoder_of(released: Released) -> SentenceEncoder:
-    return SentenceEncoder(released.network, [released.unit], "hash")
+def encoder_of(released: PspModel) -> SentenceEncoder:
+    return SentenceEncoder(released.network, [released.tokenizer], "hash")
 
 
-def check(released: Released, expected: Sequence[np.ndarray], texts: Sequence[str] = TEXTS) -> None:
+def check(released: PspModel, expected: Sequence[np.ndarray], texts: Sequence[str] = TEXTS) -> None:
     """Means and unit vectors are those expected, to 1e-6."""
-    means = released.network.vectors([released.unit(texts)])
+    means = released.network.vectors([released.tokenizer(texts)])
     np.testing.assert_allclose(means, np.stack(expected), rtol=1e-6, atol=1e-6)
     vectors, valid = encoder_of(released).encode(texts, threads=1)
     assert valid.all()
@@ -71,7 +71,7 @@ def test_at_scale(
         grams = {" ".join(sp.EncodeAsPieces(text))[place : place + 3] for text in TEXTS[:3] for place in range(9)}
         vocabulary = {gram: row for row, gram in enumerate([*sorted(grams), " \u2581b", "UUUNKKK"])}
     data = checkpoint(vocabulary, **options)
-    released = read_released(saved(data, old=old), pieces_file)
+    released = read_psp(saved(data, old=old), pieces_file)
     assert released.form == "at-scale"
     state, args = data["state_dict"], data["args"]
     rows = [rendering.at_scale_rows(text, sp, vocabulary, args) for text in TEXTS]
@@ -84,7 +84,7 @@ def test_at_scale(
 def test_characters_that_sentencepiece_does_not_know_have_rows_of_their_own(
     saved: Callable[..., Path], vocabulary: dict[str, int], sp: sentencepiece.SentencePieceProcessor, pieces_file: Path
 ) -> None:
-    unit = read_released(saved(checkpoint(vocabulary)), pieces_file).unit
+    unit = read_psp(saved(checkpoint(vocabulary)), pieces_file).tokenizer
     assert sp.EncodeAsIds("漢字")[-1] == sp.unk_id()
     assert unit(["漢字"]).ids.tolist() == [vocabulary["\u2581"], vocabulary["漢字"]]
 
@@ -93,7 +93,7 @@ def test_a_text_of_nothing_known_is_the_unknown_row(
     saved: Callable[..., Path], vocabulary: dict[str, int], pieces_file: Path
 ) -> None:
     small = {"\u2581ba": 0, "UUUNKKK": 1}
-    unit = read_released(saved(checkpoint(small)), pieces_file).unit
+    unit = read_psp(saved(checkpoint(small)), pieces_file).tokenizer
     assert unit(["q", "ba q", "💡"]).ids.tolist() == [1, 0, 1]
 
 
@@ -110,7 +110,7 @@ def test_rows_equal_the_plain_rendering(
 def unit(vocabulary: dict[str, int], pieces_file: Path, tmp_path_factory: pytest.TempPathFactory) -> PspTokenizer:
     path = tmp_path_factory.mktemp("plain") / "model.pt"
     torch.save(checkpoint(vocabulary), path)
-    return read_released(path, pieces_file).unit
+    return read_psp(path, pieces_file).tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +125,11 @@ def test_vocabularies_apart(
     names = [*sorted(vocabulary, reverse=True), "\u2581c", "x"]
     second = {name: row for row, name in enumerate(names)}
     data = checkpoint(vocabulary, second, share_vocab=0)
-    released = read_released(saved(data), pieces_file)
+    released = read_psp(saved(data), pieces_file)
     assert not released.shared
-    table, size = released.network.tables["released"], released.unit.size
+    table, size = released.network.tables["released"], released.tokenizer.size
     for place, (rows, key) in enumerate(((vocabulary, "embedding.weight"), (second, "embedding_fr.weight"))):
-        ids = released.unit.of_language(place)(TEXTS)
+        ids = released.tokenizer.of_language(place)(TEXTS)
         wanted = [rendering.at_scale_rows(text, sp, rows, data["args"]) for text in TEXTS]
         half = table[place * size : (place + 1) * size]
         assert ids.ids.tolist() == [row for one in wanted for row in one]
@@ -138,8 +138,8 @@ def test_vocabularies_apart(
 
 def test_words_without_sentencepiece(saved: Callable[..., Path]) -> None:
     words = {"bake": 0, "lo,": 1, "UUUNKKK": 2}
-    released = read_released(saved(checkpoint(words, sp_model="")))
-    assert released.unit(["Bake ke lo,", "mi"]).ids.tolist() == [0, 1, 2]
+    released = read_psp(saved(checkpoint(words, sp_model="")))
+    assert released.tokenizer(["Bake ke lo,", "mi"]).ids.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])
@@ -154,7 +154,7 @@ def test_older(
     names = ["\u2581ba", *sorted(set(vocabulary) - {"\u2581ba"})]
     rows = {name: row for row, name in enumerate(names)}
     data = older_checkpoint(rows)
-    released = read_released(saved(data, "sim.pt", old=old), pieces_file)
+    released = read_psp(saved(data, "sim.pt", old=old), pieces_file)
     assert released.form == "older"
     texts = [*TEXTS, "ba", "ba ke"]
     found = [rendering.older_rows(text, sp, rows) for text in texts]
@@ -168,7 +168,7 @@ def test_exported(
     weights: str, extra: int, hub_folder: Callable[..., Path], sp: sentencepiece.SentencePieceProcessor
 ) -> None:
     folder = hub_folder(weights=weights, extra=extra)
-    released = read_released(folder)
+    released = read_psp(folder)
     assert released.form == "exported"
     table = {"table": random_matrix(sp.get_piece_size() + extra, 6)}
     assert len(released.network.tables["released"]) == sp.get_piece_size()
@@ -181,14 +181,14 @@ def test_exported_lowers_if_its_configuration_says_so(
     hub_folder: Callable[..., Path], sp: sentencepiece.SentencePieceProcessor
 ) -> None:
     folder = hub_folder({"do_lower_case": True})
-    assert read_released(folder).unit(["BAKE"]).ids.tolist() == sp.EncodeAsIds("bake")
+    assert read_psp(folder).tokenizer(["BAKE"]).ids.tolist() == sp.EncodeAsIds("bake")
     kept = [number for number in sp.EncodeAsIds("BAKE") if number > 0]
-    assert read_released(folder, lowercase=False).unit(["BAKE"]).ids.tolist() == kept
+    assert read_psp(folder, lowercase=False).tokenizer(["BAKE"]).ids.tolist() == kept
 
 
 def test_exported_weights_by_name(hub_folder: Callable[..., Path]) -> None:
     folder = hub_folder()
-    whole, alone = read_released(folder), read_released(folder / "pytorch_model.bin")
+    whole, alone = read_psp(folder), read_psp(folder / "pytorch_model.bin")
     assert torch.equal(whole.network.tables["released"], alone.network.tables["released"])
 
 
@@ -208,9 +208,9 @@ def test_moses_splits_before_lowering(
 
     monkeypatch.setitem(sys.modules, "sacremoses", types.SimpleNamespace(MosesTokenizer=MosesTokenizer))
     path = saved(checkpoint(vocabulary, tokenize=1))
-    unit = read_released(path, pieces_file).unit
+    unit = read_psp(path, pieces_file).tokenizer
     monkeypatch.setattr(sys.modules["sacremoses"], "MosesTokenizer", None)
-    plain = read_released(saved(checkpoint(vocabulary), "plain.pt"), pieces_file).unit
+    plain = read_psp(saved(checkpoint(vocabulary), "plain.pt"), pieces_file).tokenizer
     assert unit(["BA,ke"]).ids.tolist() == plain(["ba ,ke"]).ids.tolist()
     assert seen == ["BA,ke"]
 
@@ -224,9 +224,9 @@ def test_blank_text_is_invalid(
     hub_folder: Callable[..., Path],
 ) -> None:
     for released in (
-        read_released(saved(checkpoint(vocabulary)), pieces_file),
-        read_released(saved(checkpoint({"aaa": 0, "UUUNKKK": 1}, ngrams=3), "grams.pt"), pieces_file),
-        read_released(hub_folder()),
+        read_psp(saved(checkpoint(vocabulary)), pieces_file),
+        read_psp(saved(checkpoint({"aaa": 0, "UUUNKKK": 1}, ngrams=3), "grams.pt"), pieces_file),
+        read_psp(hub_folder()),
     ):
         vectors, valid = encoder_of(released).encode([blank, "ba"])
         assert valid.tolist() == [False, True]
@@ -236,12 +236,12 @@ def test_blank_text_is_invalid(
 def test_lone_surrogates_are_read_as_question_marks(
     saved: Callable[..., Path], vocabulary: dict[str, int], pieces_file: Path
 ) -> None:
-    unit = read_released(saved(checkpoint(vocabulary, zero_unk=0)), pieces_file).unit
+    unit = read_psp(saved(checkpoint(vocabulary, zero_unk=0)), pieces_file).tokenizer
     assert unit(["ba \udc80"]).ids.tolist() == unit(["ba ?"]).ids.tolist()
 
 
 def test_texts_are_checked(saved: Callable[..., Path], vocabulary: dict[str, int], pieces_file: Path) -> None:
-    unit = read_released(saved(checkpoint(vocabulary)), pieces_file).unit
+    unit = read_psp(saved(checkpoint(vocabulary)), pieces_file).tokenizer
     with pytest.raises(TypeError, match="sequence of texts"):
         unit("bake")
     with pytest.raises(TypeError, match="text 1 is NoneType"):

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from mining.encoder.psp import load_checkpoint, read_released
+from mining.encoder.psp import load_checkpoint, read_psp
 from mining.encoder.tokenizers.psp import PspTokenizer, vocabulary_bytes
 from mining.errors import UsageError
 from tests.encoder.psp.conftest import checkpoint, lstm_state, older_checkpoint, random_matrix
@@ -58,7 +58,7 @@ def test_nothing_in_a_file_is_run(
         data["more"] = evil
     path = saved(data, old=old)
     with pytest.raises(UsageError, match=f"model.pt: asks for {asked}"):
-        read_released(path)
+        read_psp(path)
     assert not proof.exists()
     # The file is no dud: the reader that this program never uses runs the command.
     torch.load(path, weights_only=False)
@@ -78,7 +78,7 @@ def test_truncated(old: bool, saved: Callable[..., Path]) -> None:
     for length in range(0, len(whole) - 1, max(1, len(whole) // 60)):
         path.write_bytes(whole[:length])
         with pytest.raises(UsageError, match=r"model.pt: .*copy it again"):
-            read_released(path)
+            read_psp(path)
 
 
 def test_namespace_is_not_allowed_elsewhere(saved: Callable[..., Path]) -> None:
@@ -101,7 +101,7 @@ def test_namespace_is_not_allowed_elsewhere(saved: Callable[..., Path]) -> None:
 )
 def test_forms(data: Any, message: str, saved: Callable[..., Path]) -> None:
     with pytest.raises(UsageError, match=f"model.pt: .*{message}"):
-        read_released(saved(data))
+        read_psp(saved(data))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_forms(data: Any, message: str, saved: Callable[..., Path]) -> None:
 )
 def test_vocabularies(vocabulary: Any, message: str, saved: Callable[..., Path]) -> None:
     with pytest.raises(UsageError, match=f"model.pt: {message}"):
-        read_released(saved({**checkpoint(WORDS, sp_model=""), "vocab": vocabulary}))
+        read_psp(saved({**checkpoint(WORDS, sp_model=""), "vocab": vocabulary}))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_arguments(given: dict[str, Any], message: str, saved: Callable[..., Pat
     for key in [key for key, value in given.items() if value is None]:
         delattr(data["args"], key)
     with pytest.raises(UsageError, match=f"model.pt: .*{message}"):
-        read_released(saved(data))
+        read_psp(saved(data))
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_parameters(state: dict[str, Any], given: dict[str, Any], message: str, 
     data["args"] = options(sp_model="", **given)
     data["state_dict"].update(state)
     with pytest.raises(UsageError, match=f"model.pt: .*{message}"):
-        read_released(saved(data))
+        read_psp(saved(data))
 
 
 def test_older_form_needs_its_vocabulary(saved: Callable[..., Path]) -> None:
     data = older_checkpoint(WORDS)
     data["state_dict"]["lstm.weight_ih_l0"] = torch.zeros(2)
     with pytest.raises(UsageError, match=r"lstm.weight_ih_l0"):
-        read_released(saved(data))
+        read_psp(saved(data))
 
 
 @pytest.mark.parametrize("package", ["nltk", "sacremoses"])
@@ -181,36 +181,36 @@ def test_missing_word_splitter(
         monkeypatch.setitem(sys.modules, name, None)
     data = older_checkpoint(WORDS) if package == "nltk" else checkpoint(WORDS, tokenize=1)
     with pytest.raises(UsageError, match=f"pip install {package}"):
-        read_released(saved(data), pieces_file)
+        read_psp(saved(data), pieces_file)
 
 
 def test_sentencepiece_model_is_checked(saved: Callable[..., Path], tmp_path: Path) -> None:
     path = saved(checkpoint(WORDS))
     with pytest.raises(UsageError, match=r"none.model: cannot be read"):
-        read_released(path, tmp_path / "none.model")
+        read_psp(path, tmp_path / "none.model")
     (tmp_path / "bad.model").write_bytes(b"not one")
     with pytest.raises(UsageError, match="truncated or not a sentencepiece model"):
-        read_released(path, tmp_path / "bad.model")
+        read_psp(path, tmp_path / "bad.model")
 
 
 def test_hub_folders(hub_folder: Callable[..., Path]) -> None:
     folder = hub_folder({"vocab_size": 9})
     with pytest.raises(UsageError, match=r"config.json: 'vocab_size' is 9, but the table has"):
-        read_released(folder)
+        read_psp(folder)
     (folder / "config.json").write_text("[", encoding="utf-8")
     with pytest.raises(UsageError, match=r"config.json: not a readable model description"):
-        read_released(folder)
+        read_psp(folder)
     (folder / "config.json").write_text("{}", encoding="utf-8")
     torch.save({"word_embeddings.weight": torch.ones(4, 2)}, folder / "pytorch_model.bin")
     with pytest.raises(UsageError, match=r"has 4 rows, but .*spiece.model has \d+ pieces"):
-        read_released(folder)
+        read_psp(folder)
     (folder / "model.safetensors").write_bytes(b"\x09\x00")
     with pytest.raises(UsageError, match=r"model.safetensors: truncated or not a safetensors file"):
-        read_released(folder)
+        read_psp(folder)
     (folder / "model.safetensors").unlink()
     (folder / "spiece.model").unlink()
     with pytest.raises(UsageError, match=r"spiece.model: no such file"):
-        read_released(folder)
+        read_psp(folder)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_odd_tensors_end_in_one_line(name: str, saved: Callable[..., Path]) -> N
     data = checkpoint(WORDS)
     data["state_dict"]["embedding.weight"] = quiet(make)
     with pytest.raises(UsageError, match=f"model.pt: 'embedding.weight' .*{reason}"):
-        quiet(lambda: read_released(saved(data)))
+        quiet(lambda: read_psp(saved(data)))
 
 
 TURNED = [lambda t: t.t().contiguous().t(), lambda t: t.double(), lambda t: torch.cat([t, t])[3:]]
@@ -273,7 +273,7 @@ def test_views_and_other_floats_are_read(turn: Callable[..., torch.Tensor], save
     data = checkpoint(WORDS, sp_model="")
     table = data["state_dict"]["embedding.weight"]
     data["state_dict"]["embedding.weight"] = turn(table)
-    found = read_released(saved(data)).network.tables["released"]
+    found = read_psp(saved(data)).network.tables["released"]
     assert torch.equal(found, table)
     assert found.is_contiguous()
 
@@ -286,13 +286,13 @@ def test_numbers_that_are_none(value: Any, saved: Callable[..., Path]) -> None:
     data = checkpoint(WORDS, sp_model="")
     data["args"].dim = value
     with pytest.raises(UsageError, match=r"'args\.dim' is .*, not a whole number"):
-        read_released(saved(data))
+        read_psp(saved(data))
 
 
 def test_a_whole_number_may_be_a_float(saved: Callable[..., Path]) -> None:
     data = checkpoint(WORDS, sp_model="")
     data["args"].dim = 7.0
-    assert read_released(saved(data)).network.dim == 7
+    assert read_psp(saved(data)).network.dim == 7
 
 
 def test_what_is_kept_of_the_arguments_is_short_and_can_be_written(saved: Callable[..., Path], tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_what_is_kept_of_the_arguments_is_short_and_can_be_written(saved: Callab
     odd = {"nan": float("nan"), "long": "x" * 201, "large": 1 << 63, "list": [1], "k" * 201: 1, "name": "caf\udce9"}
     vars(data["args"]).update(odd, fits="x" * 200, small=-(1 << 63) + 1)
     vars(data["args"]).update({f"z{number:05}": number for number in range(5000)})
-    kept = read_released(saved(data)).arguments
+    kept = read_psp(saved(data)).arguments
     assert not {"nan", "long", "large", "list", "k" * 201} & set(kept)
     assert {"fits", "small", "name", "dim"} <= set(kept)
     assert len(kept) == 1000
@@ -333,7 +333,7 @@ class Zeros:
 @pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])
 def test_no_memory_is_asked_for_by_a_number(old: bool, saved: Callable[..., Path]) -> None:
     data = checkpoint({**WORDS, "bytearray": 3}, sp_model="")
-    assert read_released(saved(data, old=old)).unit.size == 4
+    assert read_psp(saved(data, old=old)).tokenizer.size == 4
     data["more"] = Zeros()
     with pytest.raises(UsageError, match=r"asks for bytearray"):
         load_checkpoint(saved(data, old=old))
@@ -345,10 +345,10 @@ def test_pipes_in_a_folder_do_not_wait(name: str, hub_folder: Callable[..., Path
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
     with pytest.raises(UsageError):
-        read_released(folder)
+        read_psp(folder)
 
 
 def test_a_pipe_is_no_sentencepiece_model(saved: Callable[..., Path], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="pipe: not a regular file"):
-        read_released(saved(checkpoint(WORDS)), tmp_path / "pipe")
+        read_psp(saved(checkpoint(WORDS)), tmp_path / "pipe")
