@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_core import InitErrorDetails
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from mining.config.base import one_of
 from mining.search.methods import METHODS, K, MethodSettings
@@ -69,11 +69,13 @@ class SearchSettings(MethodSettings):
 
     def _refuse(self, key: str, value: object) -> None:
         owners = [name for name in METHODS if key in _own(name)]
-        if not owners:
-            unknown = InitErrorDetails(type="extra_forbidden", loc=(key,), input=value)
-            raise ValidationError.from_exception_data(type(self).__name__, [unknown])
-        owners += [AUTO] if any(METHODS[name].automatic for name in owners) else []
-        raise ValueError(f"{key} is for method {' or '.join(owners)}, and the method is {self.method}: leave one out")
+        kind: PydanticCustomError | str = "extra_forbidden"
+        if owners:
+            owners += [AUTO] if any(METHODS[name].automatic for name in owners) else []
+            message = f"is for method {' or '.join(owners)}, and the method is {self.method}: leave one out"
+            kind = PydanticCustomError("other_method", "{message}", {"message": message})
+        fault = InitErrorDetails(type=kind, loc=(key,), input=value)
+        raise ValidationError.from_exception_data(type(self).__name__, [fault])
 
     def methods(self) -> list[str]:
         """The methods that may be used: the one that is set, or those that `auto` chooses from."""
