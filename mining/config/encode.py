@@ -45,7 +45,11 @@ class ModelSettings(Settings):
     """0: all cores; the result is the same."""
 
 
-class EncodeConfig(TableSettings, ModelSettings):
+class EncoderSettings(TableSettings, ModelSettings):
+    """Which model encodes, and how its tables are loaded."""
+
+
+class EncodeConfig(EncoderSettings):
     """What to encode, with which model, and where to write the vectors."""
 
     input: Annotated[CorpusSpec, Flags(path="INPUT", panel="Options")]

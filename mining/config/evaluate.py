@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from mining.config.base import Flag, Flags, Settings
 from mining.config.corpus import CorpusSpec, Policy
-from mining.config.encode import ModelSettings, SideSettings, TableSettings
+from mining.config.encode import EncoderSettings, SideSettings
 from mining.config.mine import STRATEGY, Margin, Strategy, parse_threshold
 from mining.config.search import K, Neighbours
 
@@ -61,7 +61,7 @@ class BuccConfig(JsonSettings):
     """Target corpus, which must hold the target ids of the gold."""
 
 
-class MiningTaskConfig(SideSettings, ModelSettings, JsonSettings):
+class MiningTaskConfig(SideSettings, EncoderSettings, JsonSettings):
     """A mining task with gold, and how it is mined in memory."""
 
     source: Annotated[CorpusSpec, Flags(path="--source", text="--source-text", panel="Options")]
@@ -79,7 +79,7 @@ class MiningTaskConfig(SideSettings, ModelSettings, JsonSettings):
     """Folds of the gold pairs; 0: none."""
 
 
-class TatoebaConfig(SideSettings, ModelSettings, JsonSettings):
+class TatoebaConfig(SideSettings, EncoderSettings, JsonSettings):
     """Aligned sentences, and the model that is measured on them."""
 
     paths: Annotated[list[str], Flag("PATH", panel="Options")]
@@ -96,7 +96,7 @@ class TatoebaConfig(SideSettings, ModelSettings, JsonSettings):
     """What is done about invalid UTF-8; strict where not given."""
 
 
-class StsConfig(TableSettings, ModelSettings, JsonSettings):
+class StsConfig(EncoderSettings, JsonSettings):
     """Judged pairs of sentences, and the model that is measured on them."""
 
     paths: Annotated[list[str], Flag("PATH", panel="Options")]

@@ -8,12 +8,12 @@ from pydantic import model_validator
 
 from mining.config.base import Flag, Flags
 from mining.config.corpus import BitextSpec, CorpusSpec
-from mining.config.encode import ModelSettings, SideSettings
+from mining.config.encode import EncoderSettings, SideSettings
 from mining.config.mine import MARGIN, Margin
 from mining.config.search import K, Neighbours
 
 
-class ScoreConfig(SideSettings, ModelSettings):
+class ScoreConfig(SideSettings, EncoderSettings):
     """Everything `bitext score` needs; texts longer than ``pairs.max_chars`` are kept but not
     scored."""
 

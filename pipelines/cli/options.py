@@ -219,7 +219,7 @@ def _walk(model: type[Settings], place: Place) -> Iterator[Setting]:
     for old, new in model.renamed.items():
         if new in forms:
             targets = [Target(place.prefix + old, forms[new].targets[0].read, place.group)]
-            yield Setting(_default_forms(old, False), forms[new].info, panel, targets, hidden=True)
+            yield Setting(_default_forms(old, forms[new].is_switch), forms[new].info, panel, targets, hidden=True)
 
 
 def _default_forms(key: str, is_switch: bool) -> str:
@@ -261,7 +261,12 @@ class Call:
 
 
 class Command(click.Command):
-    """A command of the program: `run` is called with its settings and its `Call`."""
+    """A command of the program: `run` is called with its settings and its `Call`.
+
+    `merge` lays the flags over the settings of a file; `extras` are flags that are no settings;
+    `file` is the help of ``--config``, None where there is none; a `small` command needs little
+    address space.
+    """
 
     def __init__(
         self,
@@ -271,7 +276,7 @@ class Command(click.Command):
         *,
         merge: Callable[[dict[str, Any], Call, type[Settings]], dict[str, Any]] | None = None,
         extras: Iterable[click.Option] = (),
-        file: bool = True,
+        file: str | None = "YAML file with these settings; flags override it.",
         small: bool = False,
     ) -> None:
         self.__module__ = run.__module__
@@ -293,9 +298,8 @@ class Command(click.Command):
         if self._made is None:
             self._made = settings_of(self.model())
             self.params = [one.parameter() for one in self._made]
-            if self._file:
-                help_text = "YAML file with these settings; flags override it."
-                self.params.append(click.Option(["config_file", "--config", "-c"], metavar="FILE", help=help_text))
+            if self._file is not None:
+                self.params.append(click.Option(["config_file", "--config", "-c"], metavar="FILE", help=self._file))
             self.params += self._extras
         return self._made
 
@@ -319,7 +323,7 @@ class Command(click.Command):
                 call.flags |= {target.key: value for target, value in one.values(value)}
         self._refuse_alone(data, call)
         data = self._merge(data, call, self.model())
-        named = Named(call.names, call.flags, self._file)
+        named = Named(call.names, call.flags, self._file is not None)
         self._run(validate(self.model(), data, call.where, named), call)
 
     def _refuse_alone(self, data: Mapping[str, Any], call: Call) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "convert pairs.h5 --vocabulary pairs.vocab --sentencepiece all.model --output prepared",
     "convert prepared --to hdf5 --output pairs.h5",
     "convert model-en-de --dtype int8 --dim 128 --output model-en-de-small",
-    file=False,
+    file=None,
 )
 def convert(settings: ConvertConfig, call: Call) -> None:
     """Convert between the files of others and the folders of this program.

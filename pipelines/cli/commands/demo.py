@@ -26,7 +26,7 @@ WIDTH = 100
     "mining.config.mine:DemoConfig",
     "demo",
     "demo --output demo-own --model model-en-de",
-    file=False,
+    file=None,
 )
 def demo(settings: DemoConfig, call: Call) -> None:
     """Hide translations among unaligned sentences, find them with a model, and count.

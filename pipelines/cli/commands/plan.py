@@ -29,6 +29,7 @@ def _known(data: dict[str, Any], call: Call, model: type[Settings]) -> dict[str,
     "plan --source-rows 1e6 --target-rows 1e6 --memory 24GB --cores 2",
     "plan --config configs/mine-local.yaml --json",
     merge=_known,
+    file="YAML file of `bitext mine`: its search is planned, and the rows of its sides are counted.",
     small=True,
 )
 def plan(settings: PlanConfig, call: Call) -> None:

@@ -10,6 +10,7 @@ from mining.registry import Registry
 from pipelines.cli.commands import COMMANDS, Commands
 
 if TYPE_CHECKING:
+    from mining.config.encode import EncoderSettings
     from mining.encoder import Encoder
 
 EVALUATIONS: Registry[click.Command] = Registry("command", __name__)
@@ -19,15 +20,14 @@ evaluate = COMMANDS.register("evaluate")(
 )
 
 
-def load_sides(
-    model: str | None, device: str, dim: int | None, dtype: str, languages: tuple[str | None, str | None]
-) -> tuple[Encoder, Encoder]:
-    """The encoders of the source and the target language: one and the same where no two languages
-    are given."""
+def load_sides(settings: EncoderSettings, *languages: str | None) -> list[Encoder]:
+    """The encoders of some languages: one and the same where no two languages are given."""
     from mining.encoder import load_encoder
 
     loaded = {
-        language: load_encoder(model, device, dim=dim, dtype=dtype, language=language)
+        language: load_encoder(
+            settings.model, settings.device, dim=settings.dim, dtype=settings.dtype, language=language
+        )
         for language in dict.fromkeys(languages)
     }
-    return loaded[languages[0]], loaded[languages[1]]
+    return [loaded[language] for language in languages]

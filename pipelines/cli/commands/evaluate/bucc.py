@@ -150,7 +150,7 @@ def _check_flags(settings: BuccConfig) -> None:
     "evaluate bucc --pairs run --gold de-en.training.gold-domains --folds 5 --json metrics.json",
     "evaluate bucc --pairs run --gold de-en.training.gold --source de-en.training.de "
     "--target de-en.training.en --format tsv --columns id,text",
-    file=False,
+    file=None,
 )
 def bucc(settings: BuccConfig, call: Call) -> None:
     """Precision, recall and F1 of mined pairs against gold, and why pairs were missed.

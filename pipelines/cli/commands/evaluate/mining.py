@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--columns id,text --gold de-en.training.gold",
     "evaluate mining --model model --source de.tsv --target en.tsv --columns id,text --gold gold.tsv "
     "--margin ratio,distance,absolute --strategy intersection --json f1.json",
-    file=False,
+    file=None,
 )
 def mining(settings: MiningTaskConfig, call: Call) -> None:
     """Mine a task in memory: precision, recall and F1 against gold for each margin.
@@ -32,8 +32,7 @@ def mining(settings: MiningTaskConfig, call: Call) -> None:
 
     check_json(settings.json_file, *settings.source.paths, *settings.target.paths, settings.gold)
     task = read_mining_task(settings.source, settings.target, settings.gold)
-    languages = settings.source_language, settings.target_language
-    encoder, target_encoder = load_sides(settings.model, settings.device, settings.dim, settings.dtype, languages)
+    encoder, target_encoder = load_sides(settings, settings.source_language, settings.target_language)
     results = evaluate_mining(
         task,
         encoder,

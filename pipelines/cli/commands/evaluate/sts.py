@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     "mining.config.evaluate:StsConfig",
     "evaluate sts --model model sts/",
     "evaluate sts --model model sts/STS12.*.tsv sts/STSbenchmark.dev.tsv --json sts.json",
-    file=False,
+    file=None,
 )
 def sts(settings: StsConfig, call: Call) -> None:
     """Pearson and Spearman correlation of cosine and judgement, per data set and year.
@@ -34,8 +34,7 @@ def sts(settings: StsConfig, call: Call) -> None:
     files = find_sts(settings.paths)
     check_json(settings.json_file, *files)
     datasets = [read_sts(path) for path in files]
-    languages = settings.language, settings.language
-    encoder, _ = load_sides(settings.model, settings.device, settings.dim, settings.dtype, languages)
+    (encoder,) = load_sides(settings, settings.language)
     result = sts_correlations(encoder, datasets, threads=settings.threads)
     _show(result)
     line = f"mean Pearson {_number(result.all.pearson)} over {_sets(result.all)}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "evaluate tatoeba --model model LASER/data/tatoeba/v1",
     "evaluate tatoeba --model model tatoeba.deu-eng.* tatoeba.fra-eng.* --json tatoeba.json",
     "evaluate tatoeba --model model dev.tsv --columns source,target",
-    file=False,
+    file=None,
 )
 def tatoeba(settings: TatoebaConfig, call: Call) -> None:
     """Error rate of finding the translation as the nearest neighbour, in both directions.
@@ -35,8 +35,7 @@ def tatoeba(settings: TatoebaConfig, call: Call) -> None:
     names = ("format", "columns", "source", "target", "invalid_utf8")
     sets = find_aligned(settings.paths, {name: getattr(settings, name) for name in names})
     check_json(settings.json_file, *(path for spec in sets.values() for path in spec.paths))
-    languages = settings.source_language, settings.target_language
-    encoder, target_encoder = load_sides(settings.model, settings.device, settings.dim, settings.dtype, languages)
+    encoder, target_encoder = load_sides(settings, settings.source_language, settings.target_language)
     results = {}
     for name, spec in sets.items():
         pairs = read_aligned(name, spec)
