@@ -47,7 +47,7 @@ class Side:
 
         if not np.concatenate(arrays("encode", ".valid.npy")).all():
             raise SystemExit(f"{name}: some sentences have no vector")
-        self.vectors = np.concatenate([from_stored(part) for part in arrays("encode", ".npy")])
+        self.vectors = np.concatenate([from_stored(part) for part in arrays("encode", ".vectors.npy")])
         lists = np.concatenate(arrays("merge", ".lists.npy"))
         self.lists = Neighbours(np.ascontiguousarray(lists["id"]), np.ascontiguousarray(lists["cosine"]))
         self.means = np.concatenate(arrays("merge", ".means.npy"))
