@@ -28,8 +28,8 @@ from scale import SEARCH
 from mining.evaluation.threshold import best_threshold
 from mining.neighbour_scores import best_neighbours, neighbour_means
 from mining.search.exact import knn, nearest_neighbours
-from mining.search.neighbours import Neighbours
 from mining.search.tiles import TileProposer, bfloat16_is_fast
+from mining.search.topk import Neighbours
 from mining.search.vectors import from_stored
 
 K = 4

@@ -25,11 +25,10 @@ import numpy as np
 import torch
 
 from mining.devices import on_single_threads
-from mining.search.certify import certify
-from mining.search.exact import nearest_neighbours
+from mining.search.exact import certify, nearest_neighbours
 from mining.search.faiss_index import import_faiss
-from mining.search.neighbours import Neighbours
 from mining.search.tiles import Tile, TileProposer, bfloat16_is_fast
+from mining.search.topk import Neighbours
 from mining.search.vectors import exact_cosines, from_stored, to_stored
 
 

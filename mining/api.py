@@ -25,9 +25,8 @@ from mining.pairs import Rows, pairs_table
 from mining.schemas import BACKWARD, FORWARD, PAIRS_SCHEMA, SCORES_SCHEMA
 from mining.scoring import PairScorer, pool_from_rows
 from mining.search.memory import search_settings, search_sides
-from mining.search.neighbours import Neighbours
-from mining.search.shards import VectorShard, vector_shard
-from mining.search.vectors import to_stored
+from mining.search.topk import Neighbours
+from mining.search.vectors import VectorShard, to_stored, vector_shard
 from mining.shown import shown
 from mining.text_arrays import LARGEST, text_array
 

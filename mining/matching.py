@@ -19,7 +19,7 @@ from mining.compiled import compiled
 from mining.config.mine import Strategy
 from mining.neighbour_scores import best_neighbours
 from mining.schemas import BACKWARD, BOTH, CANDIDATE, FORWARD
-from mining.search.neighbours import Neighbours
+from mining.search.topk import Neighbours
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 

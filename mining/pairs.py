@@ -20,7 +20,7 @@ from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
 from mining.errors import InputError, UsageError
 from mining.io.parquet import read_parquet, read_parquet_schema
 from mining.schemas import CANDIDATES_SCHEMA, DECIMALS, DIRECTIONS, PAIRS_SCHEMA
-from mining.search.neighbours import Neighbours
+from mining.search.topk import Neighbours
 from mining.text_arrays import table_parts, text_array
 
 #: Longest line of a TSV or JSON lines file of pairs that is read back.

@@ -9,7 +9,7 @@ import pytest
 from mining.io.tsv import tsv_bytes
 from mining.pairs import ForwardCandidates, Rows, candidates_table, pairs_table, reverse_ranks
 from mining.schemas import CANDIDATE
-from mining.search.neighbours import Neighbours
+from mining.search.topk import Neighbours
 
 #: Rounded to six decimals they are zeros, the negative ones among them zeros with a sign.
 NEARLY_ZERO = [-4e-7, 4e-7, -0.0, 0.0, -1e-300]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from mining.matching import best_candidates, greedy, greedy_reference, iterate_bands, match, merge_runs, sort_candidates
 from mining.schemas import BACKWARD, BOTH, CANDIDATE, FORWARD
-from mining.search.neighbours import Neighbours, no_neighbours
+from mining.search.topk import Neighbours, no_neighbours
 
 SIDE = 6
 edges = st.lists(

@@ -18,10 +18,10 @@ import numpy as np
 from mining import load_encoder
 from mining.neighbour_scores import list_scores, neighbour_means
 from mining.search import nearest_neighbours, to_stored
-from mining.search.cluster_search import search_clusters
+from mining.search.cluster_join import search_clusters
 from mining.search.clusters import train_clusters
-from mining.search.quantised import quantise
-from mining.search.shards import vector_shard
+from mining.search.vectors import quantise
+from mining.search.vectors import vector_shard
 
 def show(name, *arrays):
     print(name, hashlib.blake2b(b"".join(a.tobytes() for a in arrays), digest_size=8).hexdigest())
@@ -41,7 +41,7 @@ for seed in range(16):
 source, target = (vector_shard(0, np.ones(900, bool), to_stored(rows(900, 48, seed))) for seed in (1, 2))
 lists = nearest_neighbours(source.vectors, target.vectors, 4)
 show("exact neighbours", *lists[0], *lists[1])
-lists = search_clusters(source, target, 4)
+lists = search_clusters(source, target, 4, None, 10)
 show("neighbours by clusters", *lists[0], *lists[1])
 means = [neighbour_means(part.cosines) for part in lists]
 show("margins", list_scores(*lists[0], means[0], means[1][lists[0].ids], "ratio").values)

@@ -57,14 +57,18 @@ Float64Vector: TypeAlias = Annotated[NDArray[np.float64], 1]
 Float64Matrix: TypeAlias = Annotated[NDArray[np.float64], 2]
 Float64Cube: TypeAlias = Annotated[NDArray[np.float64], 3]
 
-_SCALARS = {
+# Numbers: of any length, or of the one that they name.
+Integer: TypeAlias = int | np.integer[Any]
+Real: TypeAlias = float | np.floating[Any]
+
+_SCALARS: dict[Any, type] = {
     bool: types.Boolean,
     int: types.Integer,
     float: types.Float,
+    Integer: types.Integer,
+    Real: types.Float,
     np.int32: types.Integer,
-    np.int64: types.Integer,
     np.float32: types.Float,
-    np.float64: types.Float,
 }
 
 
@@ -106,12 +110,12 @@ def _fits(declared: Any, found: Any) -> bool:
     array = _array(declared)
     if array is not None:
         return isinstance(found, types.Array) and (numba.from_dtype(array[0]), array[1]) == (found.dtype, found.ndim)
-    return not isinstance(declared, type) or declared not in _SCALARS or isinstance(found, _SCALARS[declared])
+    return declared not in _SCALARS or isinstance(found, _SCALARS[declared])
 
 
 def _shown(declared: Any) -> str:
     array = _array(declared)
-    return declared.__name__ if array is None else f"array({array[0]}, {array[1]}d)"
+    return getattr(declared, "__name__", str(declared)) if array is None else f"array({array[0]}, {array[1]}d)"
 
 
 def in_ranges(work: Callable[[int, int], None], count: int, threads: int = 0, least: int = 1) -> None:

@@ -26,9 +26,9 @@ from mining.devices import torch_threads
 from mining.encoder.protocol import encode_checked
 from mining.errors import InputError, UsageError
 from mining.schemas import Reason
-from mining.search.neighbours import Neighbours
-from mining.search.shards import VectorShard, search_shards
-from mining.search.vectors import exact_cosines
+from mining.search.exact import search_shards
+from mining.search.topk import Neighbours
+from mining.search.vectors import VectorShard, exact_cosines
 
 if TYPE_CHECKING:
     from mining.encoder import Encoder

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from mining.devices import full_accumulation, resolve_devices, share
 from mining.search.methods import silent
-from mining.search.proposals import Proposal, float32_rounding, half_rounding
-from mining.search.tile_kernels import Lists, empty_lists, merge_lists
+from mining.search.tiles import Proposal, float32_rounding, half_rounding, proposal_of
+from mining.search.topk import empty_keys, keys_of, merge_keys
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +52,10 @@ class _Best:
         self.values[start:stop], order = values.topk(count, dim=1)
         self.places[start:stop] = places.gather(1, order)
 
-    def lists(self) -> Lists:
-        """The entries in main memory, those that are none marked."""
+    def keys(self) -> NDArray[np.int64]:
+        """The entries in main memory as keys."""
         places = torch.where(torch.isfinite(self.values), self.places, -1)
-        return Lists(self.values.cpu().numpy(), places.cpu().numpy())
+        return keys_of(self.values.cpu().numpy(), places.cpu().numpy())
 
 
 def row_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -252,12 +252,11 @@ class TorchProposer:
         rounding = float32_rounding(source.shape[1])
         if self.halves:
             rounding = half_rounding(torch.from_numpy(source), torch.from_numpy(target), torch.float16, rounded=True)
-        rows, columns = lists
-        return Proposal(rows.places, rows.values, rounding), Proposal(columns.places, columns.values, rounding)
+        return proposal_of(lists[0], rounding), proposal_of(lists[1], rounding)
 
     def _lists(
         self, source: NDArray[np.float32], target: NDArray[np.float32], plan: Plan, count: int
-    ) -> tuple[Lists, Lists]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The best of both sides, merged from all devices."""
         parts: list[_Device] = []
         done, lock = 0, threading.Lock()
@@ -278,9 +277,9 @@ class TorchProposer:
         with full_accumulation():
             begins = [functools.partial(begin, device) for device in self.devices]
             share(range(0, len(target), plan.tiles[1]), begins)
-        forward = empty_lists(len(source), min(count, len(target)))
-        backward = empty_lists(len(target), min(count, len(source)))
+        forward = empty_keys(len(source), min(count, len(target)))
+        backward = empty_keys(len(target), min(count, len(source)))
         for part in parts:
-            merge_lists(*forward, *part.forward.lists(), 0, len(source))
-            merge_lists(*backward, *part.backward.lists(), 0, len(target))
+            merge_keys(forward, part.forward.keys(), 0, len(source))
+            merge_keys(backward, part.backward.keys(), 0, len(target))
         return forward, backward

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mining.errors import InputError, UsageError
 from mining.io.atomic import replacing
-from mining.search.neighbours import Neighbours, cut, no_neighbours
+from mining.search.topk import Neighbours, cut, no_neighbours
 from mining.search.vectors import exact_cosines
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ def set_parameters(index: Any, parameters: str) -> None:
 
 def build_index(factory: str, vectors: NDArray[np.float32], training_rows: int) -> Any:
     """An index of rows (n, d) float32, trained on at most `training_rows` of them."""
-    from mining.search.cluster_search import sample_places
+    from mining.search.cluster_join import sample_places
 
     index = train_index(factory, vectors[sample_places(len(vectors), training_rows)])
     add_rows(index, vectors)

@@ -10,10 +10,9 @@ from mining.config.base import explain
 from mining.config.search import AUTO, K, SearchSettings
 from mining.devices import torch_threads
 from mining.search.methods import METHODS, Runtime
-from mining.search.neighbours import Neighbours
 from mining.search.planner import choose
-from mining.search.shards import VectorShard, vector_shard
-from mining.search.vectors import to_stored
+from mining.search.topk import Neighbours
+from mining.search.vectors import VectorShard, to_stored, vector_shard
 
 
 def search_settings(**given: object) -> SearchSettings:

@@ -2,8 +2,19 @@
 the columns of each.
 
 Each thread multiplies tiles of its own, small enough to stay in its cache, and takes the best of
-their rows and columns from there (`tile_kernels`). A thread owns the columns it works on; the lists
+their rows and columns from there (`topk.update`). A thread owns the columns it works on; the lists
 of a block of rows have a lock, which is held for the small part of the work that changes them.
+
+The similarities of a pass are wrong in their last bits, by no more than its `Rounding` says. A
+product of rounded vectors differs from the cosine by no more than
+
+    |q(x)·q(y) - x·y|  <=  |q(x) - x| |y| + |q(x)| |q(y) - y|         (Cauchy-Schwarz)
+
+and its summation in float32 by no more than (d + 2) 2^-24 times the sum of the absolute products,
+which is at most 1 for unit vectors, in whatever order it is done (Higham, Accuracy and Stability of
+Numerical Algorithms, section 3.1). The lengths of what the rounding took away are measured, not
+assumed: half of the worst case, and next to nothing for float16 vectors that were stored as
+float16.
 """
 
 from __future__ import annotations
@@ -11,7 +22,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -20,13 +31,91 @@ from numpy.typing import NDArray
 from mining.devices import on_single_threads, resolve_device
 from mining.errors import UsageError
 from mining.search.methods import silent
-from mining.search.proposals import Proposal, float32_rounding, half_rounding
-from mining.search.tile_kernels import Lists, empty_lists, merge_lists, update
+from mining.search.topk import FLOATS, empty_keys, float_similarities, keys_of, merge_keys, positions, update
 
+#: Roundings of float32 outside the product: unit rows are so to 2^-23, cosines are rounded to
+#: float32.
+_SLACK = 2.0**-21
+_BLOCK = 16_384
 #: Rows and columns of a tile: 2 MB of similarities and the vectors they come from.
 SOURCE_TILE, TARGET_TILE = 512, 1024
 #: Tiles are not made smaller than this to keep all threads busy.
 LEAST_TILE = 64
+
+
+class Rounding(NamedTuple):
+    """Bound on the error of a similarity s: `absolute` + `relative` · |s|."""
+
+    absolute: float
+    relative: float = 0.0
+
+
+class Proposal(NamedTuple):
+    """Approximate nearest first: `positions` (n, c) int64 and `similarities` (n, c) float32, -1 and
+    -inf where none.
+
+    No entry that was left out exceeds the last one of its row, and no similarity errs by more than
+    `rounding`.
+    """
+
+    positions: NDArray[np.int64]
+    similarities: NDArray[np.float32]
+    rounding: Rounding
+
+
+def proposal_of(keys: NDArray[np.int64], rounding: Rounding) -> Proposal:
+    """A proposal from lists of keys (n, c) with float32 similarities."""
+    return Proposal(positions(keys), float_similarities(keys), rounding)
+
+
+class Proposer(Protocol):
+    """Proposes the nearest rows in both directions for two matrices of float32 unit rows (n, d) and
+    (m, d).
+
+    It is asked for `count` and may propose `extra` more, so that near ties at the end are settled
+    without a second search. `device` is where a second search multiplies.
+    """
+
+    extra: int
+    device: torch.device
+
+    def __call__(
+        self, source: NDArray[np.float32], target: NDArray[np.float32], count: int
+    ) -> tuple[Proposal, Proposal]: ...
+
+    def in_float32(self) -> Proposer:
+        """The same without rounding the vectors."""
+        ...
+
+
+def float32_rounding(dim: int) -> Rounding:
+    """The bound for products of the float32 rows themselves."""
+    return Rounding((dim + 2) * 2.0**-24 + _SLACK)
+
+
+def _largest_loss(rows: torch.Tensor, dtype: torch.dtype) -> float:
+    """The length of the longest of the differences between rows and rounded rows."""
+    largest = 0.0
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        lost = block - block.to(dtype).to(block.dtype)
+        largest = max(largest, float(torch.linalg.vector_norm(lost, dim=1).max()))
+    return largest * (1 + 2.0**-10)
+
+
+def half_rounding(source: torch.Tensor, target: torch.Tensor, dtype: torch.dtype, rounded: bool) -> Rounding:
+    """The bound for products of float32 unit rows that are rounded to `dtype` and summed in
+    float32.
+
+    `rounded` says whether the sum is rounded to `dtype` as well.
+    """
+    left, right = _largest_loss(source, dtype), _largest_loss(target, dtype)
+    exact = float32_rounding(source.shape[1])
+    unit = torch.finfo(dtype).eps / 2
+    return Rounding(
+        left * (1 + 2.0**-20) + (1 + left) * right + (1 + left) * (1 + right) * exact.absolute,
+        unit * (1 + 2.0**-10) if rounded else 0.0,
+    )
 
 
 def bfloat16_is_fast() -> bool:
@@ -69,22 +158,25 @@ class TileProposer:
     ) -> tuple[Proposal, Proposal]:
         # The longer side is dealt to the threads.
         if len(source) > len(target):
-            backward, forward = self(target, source, count)
-            return forward, backward
+            theirs, ours = self(target, source, count)
+            return ours, theirs
         left, right = torch.from_numpy(source), torch.from_numpy(target)
         rounding = float32_rounding(source.shape[1])
         if self.halves:
             rounding = half_rounding(left, right, torch.bfloat16, rounded=True)
             left, right = left.bfloat16(), right.bfloat16()
-        rows, columns = self._lists(left, right, count)
-        return Proposal(rows.places, rows.values, rounding), Proposal(columns.places, columns.values, rounding)
+        forward, backward = self._lists(left, right, count)
+        return proposal_of(forward, rounding), proposal_of(backward, rounding)
 
-    def _lists(self, left: torch.Tensor, right: torch.Tensor, count: int) -> tuple[Lists, Lists]:
+    def _lists(
+        self, left: torch.Tensor, right: torch.Tensor, count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The best of both sides, from blocks of columns that are dealt to the threads."""
         n, m, threads = len(left), len(right), torch.get_num_threads()
         rows = min(self.source_tile, max(LEAST_TILE, -(-n // (2 * threads))))
         columns = min(self.target_tile, max(LEAST_TILE, -(-m // (4 * threads))))
-        forward, backward = empty_lists(n, min(count, m)), empty_lists(m, min(count, n))
+        forward, backward = empty_keys(n, min(count, m)), empty_keys(m, min(count, n))
+        numbers = np.arange(max(n, m))
         locks = [threading.Lock() for _ in range(0, n, rows)]
         began, done, counting = itertools.count(), itertools.count(1), threading.Lock()
 
@@ -94,12 +186,14 @@ class TileProposer:
             offset = next(began) * len(locks) // threads
 
             def work(first: int) -> None:
+                there = slice(first, first + columns)
                 for turn in range(len(locks)):
                     block = (offset + turn) % len(locks)
                     start = block * rows
-                    similarities = tile.multiply(left[start : start + rows], right[first : first + columns])
+                    here = slice(start, start + rows)
+                    similarities = tile.multiply(left[here], right[there]).view(np.int32)
                     with locks[block]:
-                        update(similarities, start, first, *forward, *backward)
+                        update(similarities, FLOATS, 1, numbers[here], numbers[there], forward[here], backward[there])
                 with counting:
                     self.report(min(1.0, next(done) * columns / m))
 
@@ -172,35 +266,32 @@ class FaissProposer:
         return self
 
     def _knn(
-        self, queries: NDArray[np.float32], base: NDArray[np.float32], count: int, lists: Lists, rows: slice, first: int
+        self, queries: NDArray[np.float32], base: NDArray[np.float32], lists: NDArray[np.int64], first: int
     ) -> None:
-        """Merge the nearest of a tile into the lists of some rows."""
-        count, metric = min(count, len(base)), self.faiss.METRIC_INNER_PRODUCT
+        """Add the nearest of a tile, whose base rows begin at `first`, to lists of keys."""
+        count, metric = min(lists.shape[1], len(base)), self.faiss.METRIC_INNER_PRODUCT
         if self.device.type == "cpu":
-            values, places = self.faiss.knn(queries, base, count, metric=metric)
+            values, found = self.faiss.knn(queries, base, count, metric=metric)
         else:
             # Without a number it is the current device, which -1 stands for in FAISS.
             number = -1 if self.device.index is None else self.device.index
             resources = _resources.of(self.faiss, number)
-            values, places = self.faiss.knn_gpu(resources, queries, base, count, metric=metric, device=number)
-        merge_lists(lists.values[rows], lists.places[rows], values, places + first, 0, len(queries))
+            values, found = self.faiss.knn_gpu(resources, queries, base, count, metric=metric, device=number)
+        merge_keys(lists, keys_of(values, found + first), 0, len(queries))
 
     def __call__(
         self, source: NDArray[np.float32], target: NDArray[np.float32], count: int
     ) -> tuple[Proposal, Proposal]:
-        forward = empty_lists(len(source), min(count, len(target)))
-        backward = empty_lists(len(target), min(count, len(source)))
+        forward = empty_keys(len(source), min(count, len(target)))
+        backward = empty_keys(len(target), min(count, len(source)))
         for t in range(0, len(target), self.target_tile):
             columns = slice(t, t + self.target_tile)
             right = target[columns]
             for s in range(0, len(source), self.source_tile):
                 rows = slice(s, s + self.source_tile)
                 left = source[rows]
-                self._knn(left, right, forward.values.shape[1], forward, rows, t)
-                self._knn(right, left, backward.values.shape[1], backward, columns, s)
+                self._knn(left, right, forward[rows], t)
+                self._knn(right, left, backward[columns], s)
                 self.report((t + len(right) * (s + len(left)) / len(source)) / len(target))
         rounding = float32_rounding(source.shape[1])
-        return (
-            Proposal(forward.places, forward.values, rounding),
-            Proposal(backward.places, backward.values, rounding),
-        )
+        return proposal_of(forward, rounding), proposal_of(backward, rounding)

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mining.devices import PARSING, torch_threads
-from mining.search.cluster_join import Members, join_group
-from mining.search.cluster_search import Division, assign, divide, partition, train
+from mining.search.cluster_join import Division, Members, assign, divide, join_group, partition, train
 from mining.search.clusters import Clusters
-from mining.search.neighbours import Neighbours
+from mining.search.topk import Neighbours
 from mining.search.vectors import STORED, from_stored
 from pipelines.arrays import concatenated, open_array, write_blocks
 from pipelines.context import Context
@@ -225,7 +224,7 @@ def search_clusters(ctx: Context, sides: Sides[EncodedSide], method: str) -> Sid
     (trained,) = ctx.run([ctx.step(train_clusters, "clusters", files, TrainParams(division, dim, ctx.threads))])
     assigned = ctx.run_sides(
         Sides((0, sides.source), (1, sides.target)),
-        lambda item: list(plan_assign(ctx, *item, trained, division.nearest)),
+        lambda item: list(plan_assign(ctx, *item, trained, division.nprobe)),
     )
     members = assigned.map(lambda reports: _member_lists(ctx, reports))
     joined = ctx.run(
@@ -234,7 +233,7 @@ def search_clusters(ctx: Context, sides: Sides[EncodedSide], method: str) -> Sid
                 join,
                 f"{group:05d}",
                 members,
-                JoinParams(group, settings.k, dim, division.nearest, division.largest, ctx.threads),
+                JoinParams(group, settings.k, dim, division.nprobe, division.largest, ctx.threads),
             )
             for group in range(trained.groups)
         ]

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mining.neighbour_scores import neighbour_means
-from mining.search.cluster_search import add_lists, sample_places
-from mining.search.neighbours import Neighbours, merge, no_neighbours
-from mining.search.shards import VectorShard, vector_shard
-from mining.search.vectors import STORED, from_stored
+from mining.search.cluster_join import add_lists, sample_places
+from mining.search.topk import Neighbours, merge, no_neighbours
+from mining.search.vectors import STORED, VectorShard, from_stored, vector_shard
 from pipelines.arrays import ShardedArray, ShardFiles, open_array
 from pipelines.context import Context
 from pipelines.records import Artefact, Listing, Sides

@@ -16,7 +16,7 @@ SETTINGS = {"search__method": "clusters", "search__nlist": 24, "search__nprobe":
 
 @pytest.fixture
 def several_groups(monkeypatch):
-    monkeypatch.setattr("mining.search.cluster_search.GROUP_ROWS", 200)
+    monkeypatch.setattr("mining.search.cluster_join.GROUP_ROWS", 200)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from mining.config.base import override, validate
 from mining.config.mine import MineConfig
 from mining.config.search import SearchSettings
-from mining.search.cluster_search import Division
+from mining.search.cluster_join import Division
 from mining.search.methods import METHODS
 from pipelines import mine, versions
 from pipelines.engine import StageReport
@@ -259,9 +259,9 @@ def test_search_methods_have_keys_of_their_own(keys: Callable[..., Keys]) -> Non
 @pytest.mark.parametrize(
     ("part", "stages"),
     [
-        ("clusters", {"clusters"}),
+        ("nlist", {"clusters"}),
         ("groups", {"clusters"}),
-        ("nearest", {"clusters", "assign", "join"}),
+        ("nprobe", {"clusters", "assign", "join"}),
         ("sample", {"clusters"}),
         ("largest", {"clusters", "join"}),
     ],
@@ -269,7 +269,7 @@ def test_search_methods_have_keys_of_their_own(keys: Callable[..., Keys]) -> Non
 def test_every_part_of_the_division_is_in_the_keys(
     keys: Callable[..., Keys], monkeypatch: pytest.MonkeyPatch, part: str, stages: set[str]
 ) -> None:
-    division = Division(clusters=100, groups=2, nearest=10, sample=1000, largest=4000)
+    division = Division(nlist=100, groups=2, nprobe=10, sample=1000, largest=4000)
     monkeypatch.setattr("pipelines.transforms.clusters.divide", lambda *_: division)
     plain = keys()
     monkeypatch.setattr("pipelines.transforms.clusters.divide", lambda *_: division._replace(**{part: 7}))

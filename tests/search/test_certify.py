@@ -9,10 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.search.certify import certify, near_on_device
-from mining.search.exact import reference_neighbours
-from mining.search.neighbours import no_neighbours
-from mining.search.proposals import Proposal, Rounding
+from mining.search.exact import certify, near_on_device, reference_neighbours
+from mining.search.tiles import Proposal, Rounding
+from mining.search.topk import no_neighbours
 from mining.search.vectors import reference_cosines
 from tests.search.test_exact import same, unit_rows
 
@@ -92,7 +91,7 @@ def test_settled_rows_are_those_of_the_reference(m, k, extra, bound, extreme, se
 def test_a_second_search_in_small_tiles_raises_floors_to_the_kth(monkeypatch):
     """After each block of base rows a device is asked only for what exceeds the k-th found so
     far."""
-    monkeypatch.setattr("mining.search.certify._DEVICE_TILE", (7, 11))
+    monkeypatch.setattr("mining.search.exact._DEVICE_TILE", (7, 11))
     base, queries = unit_rows(90, 8, 1, 30), unit_rows(20, 8, 2)
     for k in (1, 2, 4):
         expected = reference_neighbours(queries, base, k)

@@ -5,14 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mining.devices import torch_threads
-from mining.search import cluster_join, whitening
+from mining.search import cluster_join
 from mining.search import clusters as clustering
-from mining.search.cluster_join import EXTRA, WINDOW, Members, by_cluster, join_group
-from mining.search.cluster_search import (
+from mining.search.cluster_join import (
+    EXTRA,
+    WINDOW,
     Division,
+    Members,
     assign,
+    by_cluster,
     divide,
     group_rows,
+    join_group,
     partition,
     sample_places,
     search_clusters,
@@ -20,10 +24,8 @@ from mining.search.cluster_search import (
 )
 from mining.search.clusters import nearest_clusters
 from mining.search.exact import nearest_neighbours, reference_neighbours
-from mining.search.neighbours import Neighbours, cut, merge, no_neighbours
-from mining.search.quantised import quantise, scale
-from mining.search.shards import VectorShard, vector_shard
-from mining.search.vectors import exact_cosines, to_stored
+from mining.search.topk import Neighbours, cut, merge, no_neighbours
+from mining.search.vectors import VectorShard, exact_cosines, quantise, scale, to_stored, vector_shard
 from tests.search.test_exact import same, unit_rows
 
 
@@ -124,7 +126,7 @@ def test_sizes_of_blocks_and_tiles_never_show(monkeypatch):
         (clustering, "_BLOCK", 7),
         (clustering, "_ROWS", 7),
         (clustering, "_CENTROIDS", 3),
-        (whitening, "_BLOCK", 7),
+        (clustering, "_SUMMED", 7),
         (cluster_join, "_TILE", 2),
         (cluster_join, "_MERGED", 7),
     ):
@@ -152,7 +154,7 @@ def test_members_by_cluster_and_by_group(rows, clusters, seed):
 
 def trained(seed: int = 1, rows: int = 900):
     source, target = unit_rows(rows, 16, seed), unit_rows(rows, 16, seed + 1)
-    return source, target, train(source, target, divide(rows, rows, clusters=40)._replace(groups=4))
+    return source, target, train(source, target, divide(rows, rows, 40, 10)._replace(groups=4))
 
 
 def test_clusters_do_not_depend_on_threads_and_hold_all_groups():
@@ -200,7 +202,7 @@ def test_the_heaviest_group_is_cut_between_near_clusters(weights, count, groups)
 def test_equal_vectors_make_no_trouble(rows):
     vectors = np.repeat(unit_rows(1, 8, 1), rows, axis=0)
     shard = vector_shard(0, np.ones(rows, bool), to_stored(vectors))
-    forward, _ = search_clusters(shard, shard, min(rows, 4))
+    forward, _ = search_clusters(shard, shard, min(rows, 4), None, 10)
     assert same(forward, reference_neighbours(shard.vectors, shard.vectors, min(rows, 4)))
 
 
@@ -214,10 +216,10 @@ def test_search_finds_nearly_all_and_all_when_each_row_is_in_every_cluster():
     ]
     exact = nearest_neighbours(sides[0].vectors, sides[1].vectors, 3)[0]
     expected = np.where(exact.ids >= 0, sides[1].rows[exact.ids], -1)
-    forward, _ = search_clusters(*sides, 3)
+    forward, _ = search_clusters(*sides, 3, None, 10)
     assert np.mean(forward.ids[valid][:, 0] == expected[:, 0]) > 0.95
     assert (forward.ids[~valid] == -1).all()
-    everywhere, _ = search_clusters(*sides, 3, clusters=6, nearest=6)
+    everywhere, _ = search_clusters(*sides, 3, 6, 6)
     assert np.mean(everywhere.ids[valid] == expected) > 0.999
     assert np.mean(everywhere.cosines[valid] == exact.cosines) > 0.999
 
@@ -250,19 +252,19 @@ def test_lists_of_groups_merge_to_those_of_one_group():
 
 
 def test_division_grows_with_the_root_of_the_rows():
-    small, large = divide(10_000, 10_000), divide(1_000_000, 1_000_000)
-    assert (small.clusters, large.clusters) == (800, 8000)
+    small, large = divide(10_000, 10_000, None, 10), divide(1_000_000, 1_000_000, None, 10)
+    assert (small.nlist, large.nlist) == (800, 8000)
     assert small.groups == 1
     assert large.groups == 24
-    assert divide(1_000_000, 1_000_000, k=64) == large
-    assert divide(1_000_000, 1_000_000, k=2048).groups == 747
-    # Clusters, groups, nearest, sample, largest.
+    assert divide(1_000_000, 1_000_000, None, 10, k=64) == large
+    assert divide(1_000_000, 1_000_000, None, 10, k=2048).groups == 747
+    # nlist, groups, nprobe, sample, largest.
     assert small == Division(800, 1, 10, 16 * 800, 16 * 10 * 10_000 // 800)
-    assert divide(3, 5) == Division(5, 1, 5, 80, 1024)
-    assert divide(90, 40, clusters=7, nearest=2) == Division(7, 1, 2, 112, 1024)
+    assert divide(3, 5, None, 10) == Division(5, 1, 5, 80, 1024)
+    assert divide(90, 40, 7, 2) == Division(7, 1, 2, 112, 1024)
     assert (group_rows(64), group_rows(65), group_rows(128)) == (150_000, 147_692, 75_000)
     assert sample_places(10, 4).tolist() == [0, 2, 5, 7]
     assert sample_places(0, 4).tolist() == []
     assert torch.get_num_threads() >= 1
     empty = VectorShard(0, np.zeros(2, bool), np.empty((0, 4), np.float32))
-    assert search_clusters(empty, empty, 2)[0].ids.tolist() == [[-1, -1]] * 2
+    assert search_clusters(empty, empty, 2, None, 10)[0].ids.tolist() == [[-1, -1]] * 2

@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 
 from mining.devices import torch_threads
 from mining.errors import RunError
-from mining.search.certify import certify, near_on_cpu, near_on_device
 from mining.search.device_tiles import TorchProposer
-from mining.search.exact import knn, nearest_neighbours, reference_neighbours
-from mining.search.neighbours import Neighbours, merge, no_neighbours
-from mining.search.shards import search_shards, vector_shard
+from mining.search.exact import (
+    certify,
+    knn,
+    near_on_cpu,
+    near_on_device,
+    nearest_neighbours,
+    reference_neighbours,
+    search_shards,
+)
 from mining.search.tiles import FaissProposer, TileProposer
-from mining.search.vectors import exact_cosines, from_stored, reference_cosines, to_stored
+from mining.search.topk import Neighbours, merge, no_neighbours
+from mining.search.vectors import exact_cosines, from_stored, reference_cosines, to_stored, vector_shard
 
 
 def unit_rows(rows: int, dim: int, seed: int, copies: int = 0) -> np.ndarray:

@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mining.devices import torch_threads
-from mining.search.clusters import transformed
-from mining.search.quantised import quantise, scale
-from mining.search.whitening import _GROWTH, _STEP, RIDGE, WHITENING, whitening, whitening_power
+from mining.search.clusters import _GROWTH, _STEP, RIDGE, WHITENING, transformed, whitening, whitening_power
+from mining.search.vectors import quantise, scale
 from tests.search.test_exact import unit_rows
 
 

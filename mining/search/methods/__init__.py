@@ -20,8 +20,8 @@ from mining.devices import check_devices
 from mining.registry import Registry
 
 if TYPE_CHECKING:
-    from mining.search.neighbours import Neighbours
-    from mining.search.shards import VectorShard
+    from mining.search.topk import Neighbours
+    from mining.search.vectors import VectorShard
 
 #: The machine for which `auto` chooses, whatever the machine at hand.
 REFERENCE_CORES = 2

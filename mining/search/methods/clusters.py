@@ -20,8 +20,8 @@ from mining.search.methods import (
 )
 
 if TYPE_CHECKING:
-    from mining.search.neighbours import Neighbours
-    from mining.search.shards import VectorShard
+    from mining.search.topk import Neighbours
+    from mining.search.vectors import VectorShard
 
 #: Operations a second of products of bytes, of a core.
 BYTE_PRODUCTS = 300e9
@@ -54,14 +54,13 @@ class ClusterJoin(SearchMethod[ClusterSettings]):
 
     def estimate(self, task: Task, settings: ClusterSettings) -> Estimate:
         """The join of both sides cluster by cluster, on the CPU whatever the device."""
-        from mining.search.cluster_join import EXTRA
-        from mining.search.cluster_search import GROUPS_PER_ROW, divide, group_rows
+        from mining.search.cluster_join import EXTRA, GROUPS_PER_ROW, divide, group_rows
         from mining.search.clusters import ITERATIONS
 
         division = divide(task.source_rows, task.target_rows, settings.nlist, settings.nprobe, task.k)
-        training = 2.0 * division.sample * division.clusters * (ITERATIONS + 1)
-        assignment = float(task.rows) * division.clusters
-        joined = min(1.0, SKEW * division.nearest**2 / division.clusters) * task.pairs
+        training = 2.0 * division.sample * division.nlist * (ITERATIONS + 1)
+        assignment = float(task.rows) * division.nlist
+        joined = min(1.0, SKEW * division.nprobe**2 / division.nlist) * task.pairs
         groups_per_row = min(division.groups, GROUPS_PER_ROW)
         seconds = (
             2 * task.dim * (training + assignment + joined) / BYTE_PRODUCTS
@@ -71,17 +70,17 @@ class ClusterJoin(SearchMethod[ClusterSettings]):
         ) / (task.cores * BUSY) + START_SECONDS
         rows = min(1.3 * group_rows(task.k), max(task.source_rows, task.target_rows)) * 2
         memory = PROCESS_BYTES + max(
-            rows * (7 * task.dim + 8 * (task.k + EXTRA) * (1 + task.cores) + 8 * division.nearest),
-            max(task.largest_shards) * (7 * task.dim + 20 * division.nearest) + division.clusters * task.dim,
+            rows * (7 * task.dim + 8 * (task.k + EXTRA) * (1 + task.cores) + 8 * division.nprobe),
+            max(task.largest_shards) * (7 * task.dim + 20 * division.nprobe) + division.nlist * task.dim,
         )
-        disk = task.rows * groups_per_row * (2 * task.dim + 8 + 4 * division.nearest + 12 * task.k)
-        detail = f"nlist {division.clusters:,}, nprobe {division.nearest}, {division.groups} groups"
+        disk = task.rows * groups_per_row * (2 * task.dim + 8 + 4 * division.nprobe + 12 * task.k)
+        detail = f"nlist {division.nlist:,}, nprobe {division.nprobe}, {division.groups} groups"
         return Estimate("clusters", detail, seconds, memory, disk)
 
     def search(
         self, source: VectorShard, target: VectorShard, k: int, settings: ClusterSettings, runtime: Runtime
     ) -> tuple[Neighbours, Neighbours]:
-        from mining.search.cluster_search import search_clusters
+        from mining.search.cluster_join import search_clusters
 
         return search_clusters(source, target, k, settings.nlist, settings.nprobe)
 

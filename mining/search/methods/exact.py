@@ -19,9 +19,9 @@ from mining.search.methods import (
 )
 
 if TYPE_CHECKING:
-    from mining.search.neighbours import Neighbours
-    from mining.search.proposals import Proposer
-    from mining.search.shards import VectorShard
+    from mining.search.tiles import Proposer
+    from mining.search.topk import Neighbours
+    from mining.search.vectors import VectorShard
 
 #: Operations a second of the pass over tiles, lists and certification included: of a core (in
 #: bfloat16; without instructions for it half as many), and, assumed, of a GPU (H100) in float16.
@@ -74,7 +74,7 @@ class Exact(SearchMethod[ExactSettings]):
     def search(
         self, source: VectorShard, target: VectorShard, k: int, settings: ExactSettings, runtime: Runtime
     ) -> tuple[Neighbours, Neighbours]:
-        from mining.search.shards import search_shards
+        from mining.search.exact import search_shards
 
         if settings.backend == "torch":
             return search_shards(source, target, k, proposer(settings, runtime))

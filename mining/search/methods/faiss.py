@@ -28,8 +28,8 @@ from mining.search.methods import (
 )
 
 if TYPE_CHECKING:
-    from mining.search.neighbours import Neighbours
-    from mining.search.shards import VectorShard
+    from mining.search.topk import Neighbours
+    from mining.search.vectors import VectorShard
 
 #: Operations a second of one core: of the flat index, of scanning lists of whole vectors (assumed),
 #: of scalar codes, and of the vectors that a graph leads to.
@@ -188,7 +188,7 @@ def search_indexes(
 ) -> tuple[Neighbours, Neighbours]:
     """Neighbours of both directions through the indexes of source and target."""
     from mining.search.faiss_index import search_index, set_parameters
-    from mining.search.shards import spread
+    from mining.search.vectors import spread
 
     found = []
     for queries, base, index in ((sides[0], sides[1], indexes[1]), (sides[1], sides[0], indexes[0])):

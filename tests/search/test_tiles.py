@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mining.search import proposals
-from mining.search.proposals import float32_rounding, half_rounding
+from mining.search import tiles
+from mining.search.tiles import float32_rounding, half_rounding
 from tests.search.test_exact import unit_rows
 
 
@@ -41,7 +41,7 @@ def test_measured_losses_are_smaller_than_the_worst_case():
 
 def test_bounds_reckoned_by_hand(monkeypatch):
     assert float32_rounding(6) == (8 * 2.0**-24 + 2.0**-21, 0.0)
-    monkeypatch.setattr(proposals, "_BLOCK", 2)
+    monkeypatch.setattr(tiles, "_BLOCK", 2)
     # bfloat16 has eight bits: 1 + 2^-9 becomes 1, and 1 + 2^-10, 2^-8 + 2^-17 lose less.
     rows = torch.tensor([[1.0, 0.0], [1.0, 2.0**-8 + 2.0**-17], [0.0, 1 + 2.0**-9], [1 + 2.0**-10, 0.0], [0.0, 1.0]])
     for source, target in ((rows, rows[:1]), (rows[:1], rows)):
