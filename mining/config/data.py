@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from mining.config.base import Flag, Flags, Settings, one_of
 from mining.config.corpus import BitextSpec
 from mining.config.registered import RegisteredSettings
-from mining.encoder.tokenizers import TOKENIZERS, LearningSettings
+from mining.encoder.tokenizers import TOKENIZERS
 from mining.filters import FilterSettings
 
 _ALWAYS_KEPT = (
@@ -83,7 +83,7 @@ class DataConfig(RegisteredSettings):
     """Seed of all random choices."""
 
     @classmethod
-    def parts(cls) -> Iterator[type[LearningSettings]]:
+    def parts(cls) -> Iterator[type[Settings]]:
         """See `RegisteredSettings.parts`."""
         found = (TOKENIZERS[name].learning for name in TOKENIZERS)
         return (learning for learning in found if learning is not None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from types import MappingProxyType
 from typing import Annotated, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
 from mining.config.base import Settings, one_of
 from mining.config.registered import RegisteredSettings
@@ -14,6 +16,14 @@ from mining.encoder.networks import NETWORKS
 from mining.encoder.tokenizers import NAMES_IN_FOLDERS, TOKENIZERS
 
 TokenKind: TypeAlias = Annotated[str, one_of(TOKENIZERS, *NAMES_IN_FOLDERS.values())]
+
+
+def with_kinds(field: FieldInfo) -> FieldInfo:
+    """A setting that names a kind of network, its help with that of each kind."""
+    kinds = "; ".join(f"{kind}: {NETWORKS[kind].help()}" for kind in NETWORKS)
+    described = copy(field)
+    described.description = f"{field.description} {kinds}."
+    return described
 
 
 class NetworkSettings(RegisteredSettings):

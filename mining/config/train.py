@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
+from pydantic.fields import FieldInfo
 
-from mining.config.base import Flag, Flags, Settings, with_new_names
+from mining.config.base import Flag, Flags, Settings, one_of, with_new_names
 from mining.config.corpus import BitextSpec
 from mining.config.data import DataConfig
-from mining.config.network import NetworkSettings
+from mining.config.network import NetworkSettings, with_kinds
+from mining.encoder.networks import NETWORKS
 
 RUNTIME_KEYS = (
     "model",
@@ -77,18 +80,10 @@ class TrainConfig(DataConfig):
     languages: list[str] = Field(default_factory=list)
     """Language codes kept in the model's description; by default those of the bitexts."""
 
-    encoder: Annotated[Literal["average", "charagram", "lstm"], Flag(panel="Encoder")] = "average"
-    """How a sentence vector is made of the tokens."""
-    combine: Literal["sum", "concatenate"] = "sum"
-    """Of the averages of several kinds of tokens."""
+    encoder: Annotated[str, one_of(NETWORKS), Flag(panel="Encoder")] = "average"
+    """How a sentence vector is made of the vectors of the tokens."""
     dim: int = Field(default=300, ge=1)
     """Length of a token's vector."""
-    projection: int | None = Field(default=None, ge=1)
-    """Length of the sentence vector after a learnt linear map of the average."""
-    activation: Literal["tanh", "linear"] = "tanh"
-    """Of the encoder charagram."""
-    hidden: int = Field(default=150, ge=1)
-    """States of each direction of the encoder lstm."""
     shared: Annotated[bool, Flag("--shared/--apart")] = True
     """One set of vectors for all languages; else each has its own (one bitext of two languages)."""
     init: float = Field(default=0.1, gt=0)
@@ -157,6 +152,17 @@ class TrainConfig(DataConfig):
     tensorboard: bool = False
     """Write TensorBoard's event files too."""
 
+    @classmethod
+    def parts(cls) -> Iterator[type[Settings]]:
+        """See `RegisteredSettings.parts`: tokenizers, then networks."""
+        yield from super().parts()
+        yield from NetworkSettings.parts()
+
+    @classmethod
+    def fields(cls) -> Mapping[str, FieldInfo]:
+        """See `RegisteredSettings.fields`; the help of the encoder is that of all networks."""
+        return {**super().fields(), "encoder": with_kinds(cls.model_fields["encoder"])}
+
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, data: Any) -> Any:
@@ -165,8 +171,8 @@ class TrainConfig(DataConfig):
         data = dict(with_new_names(data, cls.renamed))
         if data.get("epochs") is None and data.get("minutes") is None:
             data["epochs"] = DEFAULT_EPOCHS
-        if data.get("encoder") == "charagram":
-            data.setdefault("tokens", ["ngrams"])
+        if (encoder := data.get("encoder")) in list(NETWORKS):
+            data.setdefault("tokens", list(NETWORKS[encoder].default_tokens))
         if data.get("objective") == "j_bi":
             data.setdefault("negative_choice", "random")
         return data
@@ -185,8 +191,9 @@ class TrainConfig(DataConfig):
             raise ValueError("objective: j_bi needs at least one negative")
         if self.objective == "softmax" and self.scale * (1 + self.additive_margin) > 80:
             raise ValueError(f"scale {self.scale} is too large: scale * (1 + additive_margin) must not exceed 80")
-        if self.scramble and self.encoder != "lstm":
-            raise ValueError("scramble changes only the order, which encoder: lstm alone looks at")
+        if self.scramble and not NETWORKS[self.encoder].ordered:
+            ordered = " or ".join(name for name in NETWORKS if NETWORKS[name].ordered)
+            raise ValueError(f"scramble changes only the order, which encoder: {ordered} alone looks at")
         return self
 
     def chosen_tokens(self) -> list[str] | None:
@@ -199,12 +206,9 @@ class TrainConfig(DataConfig):
             {
                 "kind": self.encoder,
                 "tokens": tokens or self.tokens,
-                "combine": self.combine,
                 "dim": self.dim,
-                "projection": self.projection,
-                "activation": self.activation,
-                "hidden": self.hidden,
                 "shared": self.shared,
+                **{key: getattr(self, key) for part in NetworkSettings.parts() for key in part.fields()},
             }
         )
 

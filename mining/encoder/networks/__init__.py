@@ -68,11 +68,20 @@ class Network(ABC):
     kind: ClassVar[str]
     """name in the registry and in ``config.json``"""
     settings: ClassVar[type[KindSettings]] = KindSettings
+    default_tokens: ClassVar[tuple[str, ...]] = ("pieces",)
+    """kinds of tokens that it works on where none are set"""
+    ordered: ClassVar[bool] = False
+    """whether the order of the tokens matters"""
     dim: int
     """length of a sentence vector"""
     tables: dict[str, torch.Tensor]
     """by kind of token, (rows, d) float32"""
     weights: dict[str, torch.Tensor]
+
+    @classmethod
+    def help(cls) -> str:
+        """What it is, in a few words: the first line of its docstring."""
+        return (cls.__doc__ or cls.kind).split("\n", 1)[0].rstrip(".")
 
     @classmethod
     @abstractmethod

@@ -29,10 +29,10 @@ Combine = Literal["sum", "concatenate"]
 class AverageSettings(KindSettings):
     """Of the encoder average."""
 
-    combine: Annotated[Combine, Flag(panel="Encoder average")] = "sum"
-    """Of the averages of several kinds of tokens."""
+    combine: Annotated[Combine, Flag(panel="Encoder")] = "sum"
+    """Of the averages of several kinds of tokens, by the encoder average."""
     projection: int | None = Field(default=None, ge=1)
-    """Length of the sentence vector after a learnt linear map of the average."""
+    """Length of the sentence vector after a learnt linear map of the average; without it no map."""
 
     def check(self, network: NetworkSettings) -> None:
         """See `KindSettings.check`."""

@@ -26,8 +26,8 @@ Activation = Literal["tanh", "linear"]
 class CharagramSettings(KindSettings):
     """Of the encoder charagram."""
 
-    activation: Annotated[Activation, Flag(panel="Encoder charagram")] = "tanh"
-    """Of the sum of the n-grams' vectors."""
+    activation: Annotated[Activation, Flag(panel="Encoder")] = "tanh"
+    """Of the encoder charagram, on the sum of the vectors."""
 
     def check(self, network: NetworkSettings) -> None:
         """See `KindSettings.check`."""
@@ -45,6 +45,7 @@ class CharagramNetwork(Network):
 
     kind = "charagram"
     settings = CharagramSettings
+    default_tokens = (TOKENS,)
 
     def __init__(self, table: torch.Tensor, bias: torch.Tensor, activation: str = "tanh") -> None:
         """`table` (n-grams, dim) and `bias` (dim,) float32; raises ValueError when they do not fit

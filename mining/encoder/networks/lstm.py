@@ -49,8 +49,8 @@ _SIDE_BY_SIDE = {"cpu": 64, "cuda": 2048}
 class LstmSettings(KindSettings):
     """Of the encoder lstm."""
 
-    hidden: Annotated[int, Flag(panel="Encoder lstm")] = Field(default=150, ge=1)
-    """States of each direction; the sentence vector is twice as long."""
+    hidden: Annotated[int, Flag(panel="Encoder")] = Field(default=150, ge=1)
+    """States of each direction of the encoder lstm; the sentence vector is twice as long."""
 
     def check(self, network: NetworkSettings) -> None:
         """See `KindSettings.check`."""
@@ -68,6 +68,7 @@ class LstmNetwork(Network):
 
     kind = "lstm"
     settings = LstmSettings
+    ordered = True
 
     def __init__(self, name: str, table: torch.Tensor, weights: Mapping[str, torch.Tensor]) -> None:
         """`table` (rows, d) of the tokens called `name`; `weights` float32, named as `WEIGHTS`.
