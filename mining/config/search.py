@@ -3,16 +3,19 @@ them."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails
 
 from mining.config.base import one_of
 from mining.search.methods import METHODS, K, MethodSettings
+
+log = logging.getLogger(__name__)
 
 AUTO = "auto"
 Neighbours = Annotated[int, Field(gt=0, le=2048)]
@@ -22,8 +25,8 @@ _SHARED = frozenset(MethodSettings.model_fields)
 class SearchSettings(MethodSettings):
     """How nearest neighbours are searched; beside these keys, those of the method.
 
-    Keys of a method that is not used are refused. With `auto` all methods that it may choose have
-    theirs. `of` gives the settings of one method, with its defaults where nothing was set.
+    With `auto` all methods that it may choose have their keys. `of` gives the settings of one
+    method, with its defaults where nothing was set.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -56,26 +59,34 @@ class SearchSettings(MethodSettings):
 
     @model_validator(mode="after")
     def _keys_of_methods(self) -> SearchSettings:
-        """Check the keys of methods, and add the defaults of those that were not given."""
+        """Check the keys of methods, and add the defaults of those that were not given.
+
+        Keys of methods that are not used are left out, with a warning where they say something: the
+        settings of earlier runs name those of all methods.
+        """
         assert self.model_extra is not None
         methods = self.methods()
         known = {key for name in methods for key in _own(name)}
-        for key, value in self.model_extra.items():
-            if key not in known:
-                self._refuse(key, value)
+        for key in [key for key in self.model_extra if key not in known]:
+            value, owners = self.model_extra.pop(key), self.owners(key)
+            if not owners:
+                unknown = InitErrorDetails(type="extra_forbidden", loc=(key,), input=value)
+                raise ValidationError.from_exception_data(type(self).__name__, [unknown])
+            if value != self.fields()[key].default:
+                log.warning(
+                    "search.%s is for method %s and is not looked at: the method is %s",
+                    *(key, " or ".join(owners), self.method),
+                )
         for name in methods:
             self.model_extra.update(self.of(name).model_dump(exclude=set(_SHARED)))
         return self
 
-    def _refuse(self, key: str, value: object) -> None:
-        owners = [name for name in METHODS if key in _own(name)]
-        kind: PydanticCustomError | str = "extra_forbidden"
-        if owners:
-            owners += [AUTO] if any(METHODS[name].automatic for name in owners) else []
-            message = f"is for method {' or '.join(owners)}, and the method is {self.method}: leave one out"
-            kind = PydanticCustomError("other_method", "{message}", {"message": message})
-        fault = InitErrorDetails(type=kind, loc=(key,), input=value)
-        raise ValidationError.from_exception_data(type(self).__name__, [fault])
+    @classmethod
+    def owners(cls, key: str) -> list[str]:
+        """The methods that look at `key`, an old or a new name; none for a key of all methods."""
+        now = cls.renamed.get(key, key)
+        found = [name for name in METHODS if now in _own(name)]
+        return [*found, AUTO] if any(METHODS[name].automatic for name in found) else found
 
     def methods(self) -> list[str]:
         """The methods that may be used: the one that is set, or those that `auto` chooses from."""

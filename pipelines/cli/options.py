@@ -308,6 +308,14 @@ class Command(click.Command):
         self.settings()
         return super().get_params(ctx)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the flags; what is wrong with them is ascribed to this command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def _called(self, config_file: str | None = None, **given: Any) -> None:
         from mining.config.base import Named, read_yaml, validate
 

@@ -104,9 +104,9 @@ def test_plan_refuses_what_makes_no_sense(bitext, flags, message):
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (("--method", "exact", "--index", "Flat"), "--index: is for method faiss, and the method is exact"),
-        (("--method", "exact", "--clusters", "5"), "search.nlist: is for method clusters or auto"),
-        (("--method", "clusters", "--backend", "faiss"), "--backend: is for method exact or auto"),
+        (("--method", "exact", "--index", "Flat"), "--index is for --method faiss, and the method is exact"),
+        (("--method", "exact", "--clusters", "5"), "--clusters is for --method clusters or auto"),
+        (("--method", "clusters", "--backend", "faiss"), "--backend is for --method exact or auto"),
     ],
 )
 def test_flags_of_another_method_are_refused(bitext, task, tmp_path, flags, named):

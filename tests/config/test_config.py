@@ -79,3 +79,26 @@ def test_faulty_yaml_is_one_line(tmp_path, content, message):
     with pytest.raises(UsageError, match=message) as caught:
         read_yaml(path)
     assert "\n" not in str(caught.value)
+
+
+def test_settings_of_runs_of_before_are_read(caplog):
+    """The resolved settings of a run named the keys of all search methods."""
+    before = {"k": 3, "method": "faiss", "clusters": None, "nearest": 10, "backend": "torch", "device": "cpu"}
+    before |= {"source_tile": 0, "target_tile": 0, "index": "IVF16,Flat", "parameters": "nprobe=2", "rescore": 9}
+    search = validate(MineConfig, {**BASE, "search": {**before, "training_rows": 100_000}}, "x").search
+    assert search.model_dump() == {
+        "k": 3,
+        "method": "faiss",
+        "device": "cpu",
+        "index": "IVF16,Flat",
+        "parameters": "nprobe=2",
+        "refine_factor": 4.0,
+        "training_rows": 100_000,
+    }
+    assert len(caplog.records) == 3
+
+
+def test_a_key_of_another_method_is_not_looked_at_but_told(caplog):
+    search = validate(MineConfig, {**BASE, "search": {"method": "exact", "nlist": 5}}, "x").search
+    assert "search.nlist is for method clusters or auto and is not looked at: the method is exact" in caplog.text
+    assert "nlist" not in search.model_dump()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mining.errors import UsageError
 from pipelines.cli.commands import COMMANDS
 from pipelines.cli.options import Call, command, lay_over
 from pipelines.cli.say import say, show_table, warn
@@ -14,6 +15,7 @@ from pipelines.cli.say import say, show_table, warn
 if TYPE_CHECKING:
     from mining.config.base import Settings
     from mining.config.mine import MineConfig
+    from mining.config.search import SearchSettings
     from pipelines.mine import MineResult
 
 #: Below this mean cosine between a sentence and its neighbours, ratios divide by little and say
@@ -44,6 +46,7 @@ def mine(settings: MineConfig, call: Call) -> None:
     """
     from pipelines.mine import run_mine
 
+    _check_method(settings.search, call)
     quiet = bool(call.extras["quiet"])
     if quiet:
         logging.getLogger("mining.compiled.cache").setLevel(logging.WARNING)
@@ -53,6 +56,18 @@ def mine(settings: MineConfig, call: Call) -> None:
     for line in result.changed:
         warn(f"{line} since the run began: the result is of what was there then")
     say(closing_line(result))
+
+
+def _check_method(search: SearchSettings, call: Call) -> None:
+    """Raise UsageError for a flag that only other search methods look at."""
+    for key in call.flags:
+        group, _, name = key.partition(".")
+        owners = search.owners(name) if group == "search" else []
+        if owners and search.method not in owners:
+            raise UsageError(
+                f"{call.names[key]} is for --method {' or '.join(owners)}, and the method is {search.method}: "
+                "leave one out"
+            )
 
 
 def show_report(result: MineResult) -> None:
