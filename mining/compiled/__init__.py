@@ -43,6 +43,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Arrays by type and number of dimensions, as kernels declare them.
 BoolVector: TypeAlias = Annotated[NDArray[np.bool_], 1]
 UInt8Vector: TypeAlias = Annotated[NDArray[np.uint8], 1]
+UInt32Vector: TypeAlias = Annotated[NDArray[np.uint32], 1]
 UInt64Vector: TypeAlias = Annotated[NDArray[np.uint64], 1]
 UInt64Matrix: TypeAlias = Annotated[NDArray[np.uint64], 2]
 Int8Vector: TypeAlias = Annotated[NDArray[np.int8], 1]
@@ -56,6 +57,7 @@ Float32Matrix: TypeAlias = Annotated[NDArray[np.float32], 2]
 Float64Vector: TypeAlias = Annotated[NDArray[np.float64], 1]
 Float64Matrix: TypeAlias = Annotated[NDArray[np.float64], 2]
 Float64Cube: TypeAlias = Annotated[NDArray[np.float64], 3]
+Int: TypeAlias = int | np.int64
 
 # Numbers: of any length, or of the one that they name.
 Integer: TypeAlias = int | np.integer[Any]

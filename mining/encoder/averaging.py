@@ -15,7 +15,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from mining.compiled import compiled
+from mining.compiled import BoolVector, Float32Matrix, Float32Vector, Int, Int32Vector, Int64Vector, compiled
 
 _NOTHING = np.float32(0)
 
@@ -51,7 +51,7 @@ widened: Any = intrinsic(_widened)
 
 
 @compiled
-def add_four(row, table, scales, a, b, c, d):  # type: ignore[no-untyped-def]
+def add_four(row: Float32Vector, table: Any, scales: Float32Vector, a: Int, b: Int, c: Int, d: Int) -> None:
     """Add four rows of `table`, one after another."""
     most = len(scales) - 1
     first, second = scales[min(a, most)], scales[min(b, most)]
@@ -63,7 +63,7 @@ def add_four(row, table, scales, a, b, c, d):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_one(row, table, scales, a):  # type: ignore[no-untyped-def]
+def add_one(row: Float32Vector, table: Any, scales: Float32Vector, a: Int) -> None:
     """Add one row of `table`."""
     scale = scales[min(a, len(scales) - 1)]
     for i in range(len(row)):
@@ -71,7 +71,7 @@ def add_one(row, table, scales, a):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def unit_row(row):  # type: ignore[no-untyped-def]
+def unit_row(row: Float32Vector) -> bool:
     """Bring a float32 row to length one; False, and zeros, when it has no direction."""
     total = square_norm(row)
     norm = np.sqrt(total)
@@ -85,7 +85,7 @@ def unit_row(row):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def square_norm(row):  # type: ignore[no-untyped-def]
+def square_norm(row: Float32Vector) -> float:
     """Sum of squares in float64, in eight parts."""
     a = b = c = d = e = f = g = h = 0.0
     whole = len(row) - len(row) % 8
@@ -105,7 +105,9 @@ def square_norm(row):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def unit_sums(ids, offsets, table, scales, rows, valid):  # type: ignore[no-untyped-def]
+def unit_sums(
+    ids: Int32Vector, offsets: Int64Vector, table: Any, scales: Float32Vector, rows: Float32Matrix, valid: BoolVector
+) -> None:
     """Unit vectors of texts: ``rows[i]`` from the tokens ``ids[offsets[i]:offsets[i + 1]]``.
 
     `scales` has one number for all rows of a table that is not int8. A text without tokens is a
@@ -132,7 +134,7 @@ def unit_sums(ids, offsets, table, scales, rows, valid):  # type: ignore[no-unty
 
 
 @compiled
-def _unit_rows(rows, valid):  # type: ignore[no-untyped-def]
+def _unit_rows(rows: Float32Matrix, valid: BoolVector) -> None:
     """Bring rows to length one in place."""
     for text in range(len(rows)):
         valid[text] = unit_row(rows[text])

@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from mining.compiled import compiled
+from mining.compiled import Int, Int32Vector, Int64Matrix, Int64Vector, UInt8Vector, UInt64Matrix, compiled
 
 LONGEST = 64
 """Bytes of the longest word that is kept."""
@@ -87,14 +87,14 @@ ask_for: Any = intrinsic(_ask_for)
 
 
 @compiled
-def mixed(state, number):  # type: ignore[no-untyped-def]
+def mixed(state: np.uint64, number: np.uint64) -> np.uint64:
     """One round of a multiplicative hash."""
     state = (state ^ number) * _FACTOR
     return state ^ (state >> _SHIFT)
 
 
 @compiled
-def small_letters(chunk):  # type: ignore[no-untyped-def]
+def small_letters(chunk: np.uint64) -> np.uint64:
     """Eight bytes of ASCII with A to Z in lower case."""
     from_a = (chunk & _SMALL) + _FROM_A
     beyond_z = (chunk & _SMALL) + _FROM_Z
@@ -102,19 +102,19 @@ def small_letters(chunk):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def hash_of(low, high, length):  # type: ignore[no-untyped-def]
+def hash_of(low: np.uint64, high: np.uint64, length: Int) -> np.uint64:
     """Hash of a word that stands in its slot."""
     return mixed(mixed(_SEED ^ np.uint64(length), low), high)
 
 
 @compiled
-def is_split(byte, splits):  # type: ignore[no-untyped-def]
+def is_split(byte: np.uint64, splits: np.uint64) -> bool:
     """Whether a byte separates words: `splits` has a bit for each byte up to the space."""
-    return byte <= _SPACE and (splits >> np.uint64(byte)) & _ONE != _ZERO
+    return bool(byte <= _SPACE and (splits >> np.uint64(byte)) & _ONE != _ZERO)
 
 
 @compiled
-def word_part(chunk, splits):  # type: ignore[no-untyped-def]
+def word_part(chunk: np.uint64, splits: np.uint64) -> Int:
     """How many of eight bytes come before the first one that separates words."""
     # The top bit of each byte below the space or equal to it; a byte after such a one may be marked
     # wrongly.
@@ -128,13 +128,16 @@ def word_part(chunk, splits):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def read_word(data, start, end, splits, folds):  # type: ignore[no-untyped-def]
+def read_word(
+    data: UInt8Vector, start: Int, end: Int, splits: np.uint64, folds: bool
+) -> tuple[Int, np.uint64, np.uint64, np.uint64]:
     """The word that starts at `start`: where it ends, the two numbers of its slot, and its hash.
 
     For a word longer than `INSIDE` both numbers are its hash. Eight bytes are read at a time.
     """
     low = high = state = _ZERO
-    at, size = start, np.int64(8)
+    at: Int = start
+    size: Int = np.int64(8)
     while size == 8:
         if at + 8 <= len(data):
             chunk = eight_bytes(data, at)
@@ -163,7 +166,10 @@ def read_word(data, start, end, splits, folds):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def find(slots, keys, data, start, length, low, high, state):  # type: ignore[no-untyped-def]
+def find(
+    slots: UInt64Matrix, keys: UInt8Vector, data: UInt8Vector, start: Int, length: Int, low: np.uint64,
+    high: np.uint64, state: np.uint64,
+) -> Int:  # fmt: skip
     """The slot of the word at `start`, or the free slot where it would go."""
     mask = len(slots) - 1
     slot = np.int64(state >> _SHIFT) & mask
@@ -185,7 +191,10 @@ def find(slots, keys, data, start, length, low, high, state):  # type: ignore[no
 
 
 @compiled
-def read_words(data, at, end, splits, folds, spread, slots, batch):  # type: ignore[no-untyped-def]
+def read_words(
+    data: UInt8Vector, at: Int, end: Int, splits: np.uint64, folds: bool, spread: np.uint64, slots: UInt64Matrix,
+    batch: UInt64Matrix,
+) -> tuple[Int, int]:  # fmt: skip
     """Read words until `batch` is full or the text ends; where that is, and how many words were
     read.
 
@@ -210,7 +219,10 @@ def read_words(data, at, end, splits, folds, spread, slots, batch):  # type: ign
 
 
 @compiled
-def scan(data, offsets, splits, folds, spread, slots, keys, found, ends, missed):  # type: ignore[no-untyped-def]
+def scan(
+    data: UInt8Vector, offsets: Int64Vector, splits: np.uint64, folds: bool, spread: np.uint64, slots: UInt64Matrix,
+    keys: UInt8Vector, found: Int64Vector, ends: Int64Vector, missed: Int64Matrix,
+) -> tuple[int, int]:  # fmt: skip
     """Look up the words of texts; the number of words, and of those not in the table.
 
     Writes the position of each word to `found`, the number of words so far to `ends` after each
@@ -239,7 +251,10 @@ def scan(data, offsets, splits, folds, spread, slots, keys, found, ends, missed)
 
 
 @compiled
-def gather(data, missed, splits, folds, spread, slots, keys, starts, found):  # type: ignore[no-untyped-def]
+def gather(
+    data: UInt8Vector, missed: Int64Matrix, splits: np.uint64, folds: bool, spread: np.uint64, slots: UInt64Matrix,
+    keys: UInt8Vector, starts: Int64Vector, found: Int64Vector,
+) -> int:  # fmt: skip
     """Number the distinct words among the missed ones; how many there are.
 
     `slots` and `keys` are those of a table of their own: its positions are the numbers, and `keys`
@@ -272,31 +287,10 @@ def gather(data, missed, splits, folds, spread, slots, keys, starts, found):  # 
 
 
 @compiled
-def pack(ids, ends, unknown, boundary, pool, positions):  # type: ignore[no-untyped-def]
-    """Write the known pieces of each word to `pool`, with their number and flags before them; how
-    much was written.
-
-    Word i has the pieces ``ids[ends[i]:ends[i + 1]]``. `positions` gets where each word starts.
-    """
-    size = 0
-    for word in range(len(ends) - 1):
-        positions[word] = size
-        flags, at = 0, size + 1
-        for piece in range(ends[word], ends[word + 1]):
-            if ids[piece] == unknown:
-                flags |= UNKNOWN
-                continue
-            if ids[piece] != boundary:
-                flags |= CONTENT
-            pool[at] = ids[piece]
-            at += 1
-        pool[size] = np.int32((at - size - 1) << 2 | flags)
-        size = at
-    return size
-
-
-@compiled
-def absorb(data, starts, splits, folds, spread, own, positions, slots, keys, pool, used):  # type: ignore[no-untyped-def]
+def absorb(
+    data: UInt8Vector, starts: Int64Vector, splits: np.uint64, folds: bool, spread: np.uint64, own: Int32Vector,
+    positions: Int64Vector, slots: UInt64Matrix, keys: UInt8Vector, pool: Int32Vector, used: Int64Vector,
+) -> int:  # fmt: skip
     """Insert new words, their pieces from the pool `own`, while there is room; how many words were
     inserted.
 
@@ -334,7 +328,7 @@ def absorb(data, starts, splits, folds, spread, own, positions, slots, keys, poo
 
 
 @compiled
-def rehash(old, slots, spread):  # type: ignore[no-untyped-def]
+def rehash(old: UInt64Matrix, slots: UInt64Matrix, spread: np.uint64) -> None:
     """Put the words of `old` into `slots`, which is empty."""
     mask = len(slots) - 1
     for at in range(len(old)):
@@ -350,7 +344,7 @@ def rehash(old, slots, spread):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def tally(found, pool, own, positions):  # type: ignore[no-untyped-def]
+def tally(found: Int64Vector, pool: Int32Vector, own: Int32Vector, positions: Int64Vector) -> int:
     """Known pieces of all words; see `flatten`."""
     total = 0
     for word in range(len(found)):
@@ -360,7 +354,10 @@ def tally(found, pool, own, positions):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def flatten(found, ends, pool, own, positions, unknown, ids, offsets):  # type: ignore[no-untyped-def]
+def flatten(
+    found: Int64Vector, ends: Int64Vector, pool: Int32Vector, own: Int32Vector, positions: Int64Vector, unknown: Int,
+    ids: Int32Vector, offsets: Int64Vector,
+) -> int:  # fmt: skip
     """Pieces of each text from its words, by the rule for unknown pieces; their number.
 
     A word is its position in `pool`, or ``-1 - number`` of a new one, which starts at

@@ -20,10 +20,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mining.compiled import compiled
+from mining.compiled import (
+    Float32Vector,
+    Int,
+    Int32Vector,
+    Int64Vector,
+    UInt8Vector,
+    UInt32Vector,
+    UInt64Vector,
+    compiled,
+)
 from mining.encoder.proto import NORMAL, UNIGRAM, ModelFacts
 from mining.encoder.tokenizers.pieces import PieceTokenizer
 from mining.encoder.tokens import Tokens
+from mining.encoder.word_cache.kernels import CONTENT, UNKNOWN
 from mining.encoder.word_cache.proof import WordRules, word_rules
 
 Segmenter = Callable[[np.ndarray, np.ndarray], Tokens]
@@ -126,7 +136,7 @@ def _trie(facts: ModelFacts) -> _Trie:
 
 
 @compiled
-def child(units, node, byte):  # type: ignore[no-untyped-def]
+def child(units: UInt32Vector, node: Int, byte: Int) -> Int:
     """The node under `byte`, -1 without one. A node is a position in `units`; 0 is the root."""
     unit = units[node]
     at = np.int64(node ^ np.int64((unit >> np.uint32(10)) << ((unit & np.uint32(0x200)) >> np.uint32(6)))) ^ byte
@@ -136,7 +146,7 @@ def child(units, node, byte):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def leaf(units, node):  # type: ignore[no-untyped-def]
+def leaf(units: UInt32Vector, node: Int) -> Int:
     """Where the replacement of the key that ends at `node` starts, -1 when none ends there."""
     unit = units[node]
     if (unit >> np.uint32(8)) & np.uint32(1) == 0:
@@ -146,7 +156,7 @@ def leaf(units, node):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _edge(edges, shift, node, byte):  # type: ignore[no-untyped-def]
+def _edge(edges: UInt64Vector, shift: np.uint64, node: Int, byte: Int) -> Int:
     """The position of an edge in the table, or the free one where it would go."""
     key = (np.uint64(node) << _BYTE) | np.uint64(byte)
     at = np.int64((key * _SPREAD) >> shift)
@@ -156,7 +166,10 @@ def _edge(edges, shift, node, byte):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def build_trie(texts, ends, ids, edges, shift, nodes):  # type: ignore[no-untyped-def]
+def build_trie(
+    texts: UInt8Vector, ends: Int64Vector, ids: Int32Vector, edges: UInt64Vector, shift: np.uint64,
+    nodes: Int32Vector,
+) -> int:  # fmt: skip
     """Fill `edges` and `nodes` (id of the piece that ends at a node, -1 without one) from the
     pieces' texts."""
     edges[:] = _NO_EDGE
@@ -176,7 +189,7 @@ def build_trie(texts, ends, ids, edges, shift, nodes):  # type: ignore[no-untype
 
 
 @compiled
-def _character(byte):  # type: ignore[no-untyped-def]
+def _character(byte: Int) -> int:
     """Bytes of the UTF-8 character that starts with `byte`."""
     if byte < 0xC0:
         return 1
@@ -186,10 +199,12 @@ def _character(byte):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _match(units, data, at, stop):  # type: ignore[no-untyped-def]
+def _match(units: UInt32Vector, data: UInt8Vector, at: Int, stop: Int) -> tuple[Int, Int]:
     """Length of the longest key at `at` and where its replacement starts; length 0 without
     one."""
-    node, length, value = np.int64(0), 0, np.int64(0)
+    node: Int = np.int64(0)
+    length: Int = 0
+    value: Int = np.int64(0)
     for step in range(at, stop):
         node = child(units, node, np.int64(data[step]))
         if node < 0:
@@ -201,7 +216,7 @@ def _match(units, data, at, stop):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _append(byte, out, size):  # type: ignore[no-untyped-def]
+def _append(byte: Int, out: UInt8Vector, size: Int) -> Int:
     """Write one normalised byte, a space as the boundary; the new size."""
     if byte != _SPACE:
         out[size] = byte
@@ -211,14 +226,17 @@ def _append(byte, out, size):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def normalise(data, start, stop, units, values, out):  # type: ignore[no-untyped-def]
+def normalise(
+    data: UInt8Vector, start: Int, stop: Int, units: UInt32Vector, values: UInt8Vector, out: UInt8Vector
+) -> Int:
     """Write the normal form of a word, boundary first; its length, 0 when nothing is left of the
     word.
 
     White space at the start and after white space is left out, and at the end.
     """
     out[0], out[1], out[2] = _MARK
-    size, at, blank = 3, start, True
+    size: Int = 3
+    at, blank = start, True
     while at < stop:
         length, value = _match(units, data, at, stop)
         if length == 0:
@@ -243,7 +261,10 @@ def normalise(data, start, stop, units, values, out):  # type: ignore[no-untyped
 
 
 @compiled
-def _viterbi(text, size, edges, shift, nodes, scores, unknown, unknown_score, best, back, kinds):  # type: ignore[no-untyped-def]
+def _viterbi(
+    text: UInt8Vector, size: Int, edges: UInt64Vector, shift: np.uint64, nodes: Int32Vector, scores: Float32Vector,
+    unknown: np.int32, unknown_score: np.float32, best: Float32Vector, back: Int64Vector, kinds: Int32Vector,
+) -> None:  # fmt: skip
     """Best segmentation of each prefix: `best` (score), `back` (where its last piece starts) and
     `kinds` (its id).
 
@@ -251,7 +272,7 @@ def _viterbi(text, size, edges, shift, nodes, scores, unknown, unknown_score, be
     """
     back[: size + 1] = -1
     best[0] = 0.0
-    start = 0
+    start: Int = 0
     while start < size:
         till = best[start]
         length = min(_character(text[start]), size - start)
@@ -270,19 +291,22 @@ def _viterbi(text, size, edges, shift, nodes, scores, unknown, unknown_score, be
             single = single or stop - start == length
         if not single:
             score = till + unknown_score
-            stop = start + length
-            if back[stop] < 0 or score > best[stop]:
-                best[stop], back[stop], kinds[stop] = score, start, unknown
+            after = start + length
+            if back[after] < 0 or score > best[after]:
+                best[after], back[after], kinds[after] = score, start, unknown
         start += length
 
 
 @compiled
-def _pieces(size, back, kinds, unknown, ids, stop, write):  # type: ignore[no-untyped-def]
+def _pieces(
+    size: Int, back: Int64Vector, kinds: Int32Vector, unknown: np.int32, ids: Int32Vector, stop: Int, write: bool
+) -> int:
     """Pieces of the best segmentation, written so that they end before ``ids[stop]``; their number.
 
     A run of unknown characters is one unknown piece.
     """
-    count, at, last = 0, size, np.int32(-1)
+    at: Int = size
+    count, last = 0, np.int32(-1)
     while at > 0:
         piece = kinds[at]
         if piece != unknown or last != unknown:
@@ -295,10 +319,12 @@ def _pieces(size, back, kinds, unknown, ids, stop, write):  # type: ignore[no-un
 
 
 @compiled
-def segment(  # type: ignore[no-untyped-def]
-    data, starts, units, values, edges, shift, nodes, scores, unknown, unknown_score,
-    text, best, back, kinds, ids, offsets,
-):  # fmt: skip
+def segment(
+    data: UInt8Vector, starts: Int64Vector, units: UInt32Vector, values: UInt8Vector, edges: UInt64Vector,
+    shift: np.uint64, nodes: Int32Vector, scores: Float32Vector, unknown: np.int32, unknown_score: np.float32,
+    text: UInt8Vector, best: Float32Vector, back: Int64Vector, kinds: Int32Vector, ids: Int32Vector,
+    offsets: Int64Vector,
+) -> int:  # fmt: skip
     """Write the pieces of words to `ids`, from its start; how many words there was room for."""
     total = 0
     for word in range(len(starts) - 1):
@@ -310,3 +336,29 @@ def segment(  # type: ignore[no-untyped-def]
         total += _pieces(size, back, kinds, unknown, ids, total + count, True)
         offsets[word + 1] = total
     return len(starts) - 1
+
+
+@compiled
+def pack(
+    ids: Int32Vector, ends: Int64Vector, unknown: Int, boundary: Int, pool: Int32Vector, positions: Int64Vector
+) -> int:
+    """Write the known pieces of each word to `pool`, with their number and flags before them; how
+    much was written.
+
+    Word i has the pieces ``ids[ends[i]:ends[i + 1]]``. `positions` gets where each word starts.
+    """
+    size = 0
+    for word in range(len(ends) - 1):
+        positions[word] = size
+        flags, at = 0, size + 1
+        for piece in range(ends[word], ends[word + 1]):
+            if ids[piece] == unknown:
+                flags |= UNKNOWN
+                continue
+            if ids[piece] != boundary:
+                flags |= CONTENT
+            pool[at] = ids[piece]
+            at += 1
+        pool[size] = np.int32((at - size - 1) << 2 | flags)
+        size = at
+    return size

@@ -17,7 +17,7 @@ from mining.encoder.tokenizers.pieces import PieceTokenizer
 from mining.encoder.tokens import Tokens
 from mining.encoder.word_cache import kernels
 from mining.encoder.word_cache.proof import WordRules, word_rules
-from mining.encoder.word_cache.segment import segmenter
+from mining.encoder.word_cache.segment import pack, segmenter
 from mining.text_arrays import Utf8
 
 WORD_MEMORY = WORD_MIB << 20
@@ -247,5 +247,5 @@ class CachedPieces:
         starts = starts[: known + 1]
         ids, offsets = self._segment(words, starts)
         pool, positions = np.empty(len(ids) + known, np.int32), np.empty(known, np.int64)
-        size = kernels.pack(ids, offsets, self._unknown, self._boundary, pool, positions)
+        size = pack(ids, offsets, self._unknown, self._boundary, pool, positions)
         return NewWords(words, starts, pool[:size], positions)
