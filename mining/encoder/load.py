@@ -23,12 +23,11 @@ def load_encoder(
 ) -> SentenceEncoder:
     """Load a model folder onto `device` ("cpu", "cuda", "cuda:1"); None is the bundled model.
 
-    `dim` keeps the first dimensions only, brought back to length one (Kusupati et al. 2022).
-    `dtype` float16 or int8 keeps the tables as small as that in memory. `language` is needed for a
-    model whose languages have parameters of their own, and not looked at otherwise. `word_memory`:
-    bytes for the words that the encoder has met; it changes speed only. An encoder whose vectors
-    differ by these options has another ``hash``. Raises UsageError when the folder or a file is
-    missing, truncated, or does not fit the others, and for an option that does not fit the model.
+    `dim` keeps the first dimensions, brought back to length one (Kusupati et al. 2022). `dtype`
+    float16 or int8 keeps the tables as small as that. `language`: for a model whose languages have
+    parameters of their own. `word_memory`: bytes for words met before, for speed only. Vectors that
+    differ by options are of encoders of another ``hash``. Raises UsageError for a folder that is
+    not whole, and for an option that does not fit the model.
 
     >>> from mining import load_encoder
     >>> encoder = load_encoder()
@@ -39,8 +38,7 @@ def load_encoder(
     True
     """
     check_type(dtype)
-    folder = bundled_model() if path is None else Path(path)
-    target = resolve_device(device)
+    folder, target = bundled_model() if path is None else Path(path), resolve_device(device)
     description, model = read_model(folder)
     name = description.hash
     if not description.shared:
@@ -52,8 +50,8 @@ def load_encoder(
     if dim is not None and dim != description.dim:
         model = model.leading(dim, str(folder))
         name += f"-{dim}d"
-    model = model.to(target)
-    return SentenceEncoder(model.encoding(), model.tokenizers, name, description, dim=dim, word_memory=word_memory)
+    network = model.to(target).encoding()
+    return SentenceEncoder(network, model.tokenizers, name, description, dim=dim, word_memory=word_memory)
 
 
 def _language_number(folder: Path, description: ModelDescription, language: str | None) -> int:

@@ -44,6 +44,11 @@ class TokenizerDescription(BaseModel):
     settings: dict[str, object]
     files: list[str]
 
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> TokenizerDescription:
+        """What `load_tokenizer` needs to make it again."""
+        return cls(kind=tokenizer.kind, settings=dict(tokenizer.settings()), files=sorted(tokenizer.files()))
+
 
 class ModelDescription(BaseModel):
     """``config.json``, checked once; its keys keep the names that folders have."""
@@ -156,17 +161,13 @@ def write_model(
     shared = _check_tokenizers(model)
     if not shared and len(set(languages or [])) != 2:
         languages = SIDES  # where they were not given any names
-    files = [one.files() for one in model.tokenizers]
-    contents = {name: data for one in files for name, data in one.items()}
+    contents = {name: data for one in model.tokenizers for name, data in one.files().items()}
     contents[TABLE_FILE] = save(_tensors(model, dtype))
     description = ModelDescription.model_validate(
         {
             "kind": model.outline.kind,
             "network": dict(model.stored),
-            "units": [
-                TokenizerDescription(kind=one.kind, settings=dict(one.settings()), files=sorted(own))
-                for one, own in zip(model.tokenizers, files, strict=True)
-            ],
+            "tokenizers": [TokenizerDescription.of(one) for one in model.tokenizers],
             "dim": model.outline.dim,
             "dtype": dtype,
             "shared": shared,

@@ -8,8 +8,7 @@ ends), and the numbers end to end. What is read shares the memory of the bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,8 +36,8 @@ _LONGEST_HEADER = 1 << 24
 def read_tensors(data: np.ndarray) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """The tensors, by name in the order of the names, and the metadata of `data`, (size,) uint8.
 
-    Raises ValueError with the reason when a tensor does not lie where the header says, or two share
-    a place.
+    Raises ValueError with the reason when a tensor does not lie where the header says, or two
+    overlap.
     """
     size = int.from_bytes(data[:_LENGTH].tobytes(), "little")
     if len(data) < _LENGTH or size > min(_LONGEST_HEADER, len(data) - _LENGTH):
@@ -50,37 +49,54 @@ def read_tensors(data: np.ndarray) -> tuple[dict[str, torch.Tensor], dict[str, s
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ValueError("its metadata are not texts")
     body, end = data[_LENGTH + size :], 0
-    places = {name: _place(name, entry) for name, entry in header.items()}
-    for name, (start, stop) in sorted(places.items(), key=lambda item: item[1]):
-        if start != end:
-            raise ValueError(f"'{short(name)}' starts at byte {start}, not at {end}")
-        end = stop
+    entries = {name: _entry(name, entry) for name, entry in header.items()}
+    for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop)):
+        if entry.start != end:
+            raise ValueError(f"'{short(name)}' starts at byte {entry.start}, not at {end}")
+        end = entry.stop
     if end != len(body):
         raise ValueError(f"its tensors end at byte {end} of {len(body)}")
-    return {name: _tensor(name, header[name], body[slice(*places[name])]) for name in sorted(places)}, metadata
+    return {name: _tensor(entries[name], body) for name in sorted(entries)}, metadata
 
 
-def _place(name: str, entry: Any) -> tuple[int, int]:
-    places = entry.get("data_offsets") if isinstance(entry, dict) else None
-    if not isinstance(places, list) or len(places) != 2 or not all(map(_whole, places)) or places[0] > places[1]:
+class _Entry(NamedTuple):
+    """What the header says of a tensor."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+    """bytes after the header"""
+
+
+def _entry(name: str, entry: object) -> _Entry:
+    """Raises ValueError with the name of the tensor for what cannot be."""
+    facts: dict[str, object] = entry if isinstance(entry, dict) else {}
+    offsets, shape = _whole_numbers(facts.get("data_offsets")), _whole_numbers(facts.get("shape"))
+    if offsets is None or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ValueError(f"'{short(name)}' has no place")
-    return places[0], places[1]
-
-
-def _tensor(name: str, entry: Mapping[str, Any], data: np.ndarray) -> torch.Tensor:
-    shape, dtype = entry.get("shape"), _DTYPES.get(str(entry.get("dtype")))
+    dtype = _DTYPES.get(str(facts.get("dtype")))
     if dtype is None:
-        raise ValueError(f"'{short(name)}' is of type {quoted(entry.get('dtype'))}")
-    if not isinstance(shape, list) or len(shape) > 8 or not all(map(_whole, shape)):
+        raise ValueError(f"'{short(name)}' is of type {quoted(facts.get('dtype'))}")
+    if shape is None or len(shape) > 8:
         raise ValueError(f"'{short(name)}' has no shape")
-    if math.prod(shape) * dtype.itemsize != len(data):
-        raise ValueError(f"'{short(name)}' of shape {tuple(shape)} does not fill its {len(data)} bytes")
+    size = offsets[1] - offsets[0]
+    if math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"'{short(name)}' of shape {shape} does not fill its {size} bytes")
+    return _Entry(dtype, shape, *offsets)
+
+
+def _tensor(entry: _Entry, body: np.ndarray) -> torch.Tensor:
+    data = body[entry.start : entry.stop]
     if not len(data):
-        return torch.empty(shape, dtype=dtype)
-    if data.ctypes.data % dtype.itemsize:
+        return torch.empty(entry.shape, dtype=entry.dtype)
+    if data.ctypes.data % entry.dtype.itemsize:
         data = data.copy()
-    return torch.from_numpy(data).view(dtype).reshape(shape)
+    return torch.from_numpy(data).view(entry.dtype).reshape(entry.shape)
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+def _whole_numbers(value: object) -> tuple[int, ...] | None:
+    """A list of whole numbers from 0 on, or None."""
+    if not isinstance(value, list) or not all(type(one) is int and 0 <= one < 1 << 62 for one in value):
+        return None
+    return tuple(value)
