@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mining.corpus import BitextSpec, CorpusSpec, Row, read_corpus, read_rows
+from mining.corpus import BitextSpec, CorpusSpec, Row, cells, read_corpus, read_rows
 from mining.corpus.compression import PLAIN_PIECE
 from mining.corpus.lines import HEAD, foreign
 from mining.corpus.rows import PREVIEW_CHARS, TableForm, TextColumn, dropped, judged, make_row, table_blocks
@@ -204,3 +206,17 @@ def test_rows_go_into_a_table_and_come_back() -> None:
     assert list(form.rows(table)) == rows
     assert list(form.rows(table.slice(0, 0))) == []
     assert list(TableForm(CorpusSpec(path="a")).rows(TableForm(CorpusSpec(path="a")).table([]))) == []
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_the_kernel_stays_within_its_arrays(width: int) -> None:
+    # In Python a place beyond an array is an error; the kernel would read or write whatever lies
+    # there.
+    kernel: Any = cells._find_cells
+    for length in range(6):
+        for block in map(bytes, itertools.product(b"a\t\r\n", repeat=length)):
+            found = cells.find_cells(block, width)
+            again = [np.zeros_like(array) for array in found[1:]]
+            getattr(kernel, "py_func", kernel)(found.data, ord("\t"), *again)
+            for one, other in zip(found[1:], again, strict=True):
+                assert one.tolist() == other.tolist()
