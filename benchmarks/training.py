@@ -41,11 +41,9 @@ from mining.devices import keep_freed_memory, torch_threads
 from mining.errors import BitextError
 from mining.training.adam import Adam
 from mining.training.data import DataConfig, PreparedPairs, prepare
-from mining.training.megabatch import MegaBatchSchedule
-from mining.training.objectives import build_objective
-from mining.training.sampling import Sampler
+from mining.training.sampling import MegaBatchSchedule, Sampler
+from mining.training.start import start_network
 from mining.training.step import gather, train_minibatch
-from mining.training.trainer import start_network
 
 BATCH, LARGEST, ANNEAL = 128, 60, 150
 PUBLISHED_RATE = 1e-3
@@ -81,12 +79,7 @@ class Ours:
     def __init__(self, pairs: PreparedPairs, config: TrainConfig) -> None:
         self.pairs, self.config = pairs, config
         self.network = start_network(config, pairs)
-        self.objective = build_objective(
-            "softmax" if config.objective == "softmax" else "margin",
-            delta=config.delta,
-            scale=config.scale,
-            negatives=config.negatives_a_side(),
-        )
+        self.objective = config.build_objective()
         self.adam = Adam(self.network)
         self._mega_batches = 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -83,10 +82,10 @@ class DataConfig(RegisteredSettings):
     """Seed of all random choices."""
 
     @classmethod
-    def parts(cls) -> Iterator[type[Settings]]:
-        """See `RegisteredSettings.parts`."""
-        found = (TOKENIZERS[name].learning for name in TOKENIZERS)
-        return (learning for learning in found if learning is not None)
+    def parts(cls) -> dict[str, list[type[Settings]]]:
+        """What tokenizers are learnt with."""
+        found = [TOKENIZERS[name].learning for name in TOKENIZERS]
+        return {"tokens": [learning for learning in found if learning is not None]}
 
     @field_validator("bitext", mode="before")
     @classmethod

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from copy import copy
 from types import MappingProxyType
 from typing import Annotated, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
-from pydantic.fields import FieldInfo
 
 from mining.config.base import Settings, one_of
 from mining.config.registered import RegisteredSettings
@@ -16,14 +13,6 @@ from mining.encoder.networks import NETWORKS
 from mining.encoder.tokenizers import NAMES_IN_FOLDERS, TOKENIZERS
 
 TokenKind: TypeAlias = Annotated[str, one_of(TOKENIZERS, *NAMES_IN_FOLDERS.values())]
-
-
-def with_kinds(field: FieldInfo) -> FieldInfo:
-    """A setting that names a kind of network, its help with that of each kind."""
-    kinds = "; ".join(f"{kind}: {NETWORKS[kind].help()}" for kind in NETWORKS)
-    described = copy(field)
-    described.description = f"{field.description} {kinds}."
-    return described
 
 
 class NetworkSettings(RegisteredSettings):
@@ -41,9 +30,9 @@ class NetworkSettings(RegisteredSettings):
     """False: each language has parameters of its own."""
 
     @classmethod
-    def parts(cls) -> Iterator[type[Settings]]:
-        """See `RegisteredSettings.parts`."""
-        return (NETWORKS[kind].settings for kind in NETWORKS)
+    def parts(cls) -> dict[str, list[type[Settings]]]:
+        """The settings of every kind of network."""
+        return {"kind": [NETWORKS[kind].settings for kind in NETWORKS]}
 
     @field_validator("tokens")
     @classmethod

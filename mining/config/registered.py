@@ -6,7 +6,9 @@ declared in the module of its filter, ``duplicates`` in the settings themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -21,22 +23,37 @@ R = TypeVar("R", bound="RegisteredSettings")
 P = TypeVar("P", bound=Settings)
 
 
+def with_entries(field: FieldInfo, entries: Mapping[str, str]) -> FieldInfo:
+    """A setting that names an entry of a registry; to its help is added what each entry is."""
+    described = copy(field)
+    described.description = f"{field.description} {'; '.join(f'{name}: {text}' for name, text in entries.items())}."
+    return described
+
+
 class RegisteredSettings(Settings):
     """Settings whose keys are their own and those of their `parts`."""
 
     model_config = ConfigDict(extra="allow")
 
     @classmethod
-    def parts(cls) -> Iterator[type[Settings]]:
-        """The settings of the registered things. A key that two of them share is declared alike in
-        both."""
-        return iter(())
+    def parts(cls) -> dict[str, list[type[Settings]]]:
+        """The settings of the registered things, by the own key that theirs come after.
+
+        A key that two of them share is declared alike in both; one that is also an own key is
+        declared by that.
+        """
+        return {}
 
     @classmethod
     def fields(cls) -> Mapping[str, FieldInfo]:
-        """The own keys, then those of the parts."""
-        found = {key: field for part in cls.parts() for key, field in part.fields().items()}
-        return {**cls.model_fields, **found}
+        """The own keys and those of the parts, in their order."""
+        parts = cls.parts()
+        found: dict[str, FieldInfo] = {}
+        for key, field in cls.model_fields.items():
+            found[key] = field
+            for part in parts.get(key, []):
+                found |= {name: one for name, one in part.fields().items() if name not in cls.model_fields}
+        return found
 
     def part(self, kind: type[P]) -> P:
         """The settings of one of the parts, which are its keys among these."""
@@ -53,7 +70,7 @@ class RegisteredSettings(Settings):
         checked: dict[str, object] = {}
         faults: list[InitErrorDetails] = []
         known: set[str] = set()
-        for part in cls.parts():
+        for part in itertools.chain.from_iterable(cls.parts().values()):
             keys = {*part.fields(), *part.renamed}
             known |= keys
             try:
@@ -61,7 +78,7 @@ class RegisteredSettings(Settings):
             except ValidationError as error:
                 faults += _details(error)
             else:
-                checked |= {key: getattr(settings, key) for key in part.fields()}
+                checked |= {key: getattr(settings, key) for key in part.fields() if key not in cls.model_fields}
         faults += [
             InitErrorDetails(type="extra_forbidden", loc=(key,), input=others[key])
             for key in others

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -11,8 +11,10 @@ from pydantic.fields import FieldInfo
 from mining.config.base import Flag, Flags, Settings, one_of, with_new_names
 from mining.config.corpus import BitextSpec
 from mining.config.data import DataConfig
-from mining.config.network import NetworkSettings, with_kinds
+from mining.config.network import NetworkSettings
+from mining.config.registered import with_entries
 from mining.encoder.networks import NETWORKS
+from mining.training.objectives import OBJECTIVES, Objective
 
 RUNTIME_KEYS = (
     "model",
@@ -28,6 +30,14 @@ RUNTIME_KEYS = (
 taken up again."""
 
 DEFAULT_EPOCHS = 10
+_ALWAYS_KEPT = (
+    *("seed", "languages", "encoder", "combine", "dim", "projection", "activation", "hidden", "shared", "init"),
+    *("initial_vectors", "pull", "l2", "objective", "delta", "scale", "additive_margin", "negatives"),
+    *("negative_choice", "negative_pool", "mask_duplicates", "batch", "mega_batch", "anneal", "learning_rate"),
+    *("schedule", "dropout", "scramble", "grad_clip", "epochs", "minutes", "development"),
+)
+"""Settings that models are described with, in their order; others of networks and objectives follow
+where they are set, so that a new one does not make all models those of other settings."""
 
 
 class DevelopmentSettings(Settings):
@@ -96,16 +106,8 @@ class TrainConfig(DataConfig):
     l2: float = Field(default=0.0, ge=0)
     """Weight of the squared length of the vectors, on the rows of each step."""
 
-    objective: Annotated[Literal["margin", "softmax", "j_bi", "none"], Flag(panel="Objective")] = "margin"
-    """What is minimised. margin: hinge against hard negatives of the mega-batch; softmax: cross
-    entropy against the whole batch; j_bi: squared Euclidean hinge; none: no training, the random
-    encoder."""
-    delta: float = Field(default=0.4, gt=0)
-    """Margin of the objectives margin and j_bi."""
-    scale: float = Field(default=20.0, gt=0)
-    """Inverse temperature of the objective softmax."""
-    additive_margin: float = Field(default=0.0, ge=0)
-    """Taken from the translation's cosine by softmax."""
+    objective: Annotated[str, one_of(OBJECTIVES), Flag(panel="Objective")] = "margin"
+    """What is minimised."""
     negatives: int | None = Field(default=None, ge=0)
     """Negatives a side from the mega-batch: softmax 0 by default, j_bi 10; margin has one."""
     negative_choice: Literal["max", "mix", "random"] = "max"
@@ -153,15 +155,19 @@ class TrainConfig(DataConfig):
     """Write TensorBoard's event files too."""
 
     @classmethod
-    def parts(cls) -> Iterator[type[Settings]]:
-        """See `RegisteredSettings.parts`: tokenizers, then networks."""
-        yield from super().parts()
-        yield from NetworkSettings.parts()
+    def parts(cls) -> dict[str, list[type[Settings]]]:
+        """Tokenizers, networks and objectives."""
+        networks: list[type[Settings]] = [NETWORKS[name].settings for name in NETWORKS]
+        objectives: list[type[Settings]] = [OBJECTIVES[name] for name in OBJECTIVES]
+        return {**super().parts(), "encoder": networks, "objective": objectives}
 
     @classmethod
     def fields(cls) -> Mapping[str, FieldInfo]:
-        """See `RegisteredSettings.fields`; the help of the encoder is that of all networks."""
-        return {**super().fields(), "encoder": with_kinds(cls.model_fields["encoder"])}
+        """See `RegisteredSettings.fields`; networks and objectives are explained."""
+        encoder = with_entries(cls.model_fields["encoder"], {name: NETWORKS[name].help() for name in NETWORKS})
+        objectives = {name: OBJECTIVES[name].help for name in OBJECTIVES}
+        objective = with_entries(cls.model_fields["objective"], objectives)
+        return {**super().fields(), "encoder": encoder, "objective": objective}
 
     @model_validator(mode="before")
     @classmethod
@@ -173,8 +179,8 @@ class TrainConfig(DataConfig):
             data["epochs"] = DEFAULT_EPOCHS
         if (encoder := data.get("encoder")) in list(NETWORKS):
             data.setdefault("tokens", list(NETWORKS[encoder].default_tokens))
-        if data.get("objective") == "j_bi":
-            data.setdefault("negative_choice", "random")
+        if (objective := data.get("objective")) in list(OBJECTIVES):
+            data.setdefault("negative_choice", OBJECTIVES[objective].usual_choice)
         return data
 
     @model_validator(mode="after")
@@ -187,10 +193,7 @@ class TrainConfig(DataConfig):
             self.network()
         elif given := sorted(self.model_fields_set & set(DataConfig.fields()) - {"bitext", "tokens", "seed"}):
             raise ValueError(f"{', '.join(given)}: decided when {self.prepared} was prepared: leave it out here")
-        if self.objective == "j_bi" and self.negatives == 0:
-            raise ValueError("objective: j_bi needs at least one negative")
-        if self.objective == "softmax" and self.scale * (1 + self.additive_margin) > 80:
-            raise ValueError(f"scale {self.scale} is too large: scale * (1 + additive_margin) must not exceed 80")
+        self.build_objective()
         if self.scramble and not NETWORKS[self.encoder].ordered:
             ordered = " or ".join(name for name in NETWORKS if NETWORKS[name].ordered)
             raise ValueError(f"scramble changes only the order, which encoder: {ordered} alone looks at")
@@ -202,23 +205,19 @@ class TrainConfig(DataConfig):
 
     def network(self, tokens: list[str] | None = None) -> NetworkSettings:
         """The architecture, on `tokens` (by default those of the configuration)."""
-        return NetworkSettings.model_validate(
-            {
-                "kind": self.encoder,
-                "tokens": tokens or self.tokens,
-                "dim": self.dim,
-                "shared": self.shared,
-                **{key: getattr(self, key) for part in NetworkSettings.parts() for key in part.fields()},
-            }
-        )
+        given = {key: getattr(self, key) for key in NetworkSettings.fields() if key not in ("kind", "tokens")}
+        return NetworkSettings.model_validate({**given, "kind": self.encoder, "tokens": tokens or self.tokens})
 
-    def negatives_a_side(self) -> int:
-        """How many negatives the objective takes from the mega-batch."""
-        if self.negatives is not None and self.objective != "margin":
-            return self.negatives
-        return {"margin": 1, "j_bi": 10}.get(self.objective, 0)
+    def build_objective(self) -> Objective:
+        """The objective, with its settings among these."""
+        kind = OBJECTIVES[self.objective]
+        given = {key: getattr(self, key) for key in kind.fields()}
+        return kind.model_validate({key: value for key, value in given.items() if value is not None})
 
-    def learnt(self) -> dict[str, Any]:
+    def learnt(self) -> dict[str, object]:
         """The settings that decide the model, as plain data; those of the data are named by its
         identity."""
-        return self.model_dump(mode="json", exclude={*RUNTIME_KEYS, *DataConfig.fields()} - {"seed"})
+        fields = self.fields()
+        data = self.model_dump(mode="json", exclude={*RUNTIME_KEYS, *DataConfig.fields()} - {"seed"})
+        others = [key for key in data if key not in _ALWAYS_KEPT and data[key] != fields[key].default]
+        return {key: data[key] for key in (*_ALWAYS_KEPT, *others)}

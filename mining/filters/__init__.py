@@ -25,7 +25,7 @@ The score does not depend on the bounds: scores that were kept can be cut again 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -171,9 +171,9 @@ class FilterSettings(RegisteredSettings):
     (where not set otherwise)."""
 
     @classmethod
-    def parts(cls) -> Iterator[type[Settings]]:
+    def parts(cls) -> dict[str, list[type[Settings]]]:
         """The filters, in the order in which they run."""
-        return (FILTERS[name] for name in reasons())
+        return {"paraphrases": [FILTERS[name] for name in reasons()]}
 
     @model_validator(mode="wrap")
     @classmethod

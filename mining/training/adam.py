@@ -43,24 +43,24 @@ class Adam:
         size = learning_rate / (1 - BETA1**self.steps)
         correction = (1 - BETA2**self.steps) ** -0.5
         for name, (rows, slope) in gradients.rows.items():
-            for places, part in zip(rows.split(_CHUNK_ROWS), slope.split(_CHUNK_ROWS), strict=True):
-                self._rows(name, places, part, size, correction)
+            for touched, part in zip(rows.split(_CHUNK_ROWS), slope.split(_CHUNK_ROWS), strict=True):
+                self._rows(name, touched, part, size, correction)
         for name, slope in gradients.weights.items():
             scale = _moments(self.first[name], self.second[name], slope, correction)
             self.network.weights[name].addcdiv_(self.first[name], scale, value=-size)
 
-    def _rows(self, name: str, places: torch.Tensor, slope: torch.Tensor, size: float, correction: float) -> None:
+    def _rows(self, name: str, rows: torch.Tensor, slope: torch.Tensor, size: float, correction: float) -> None:
         table, firsts, seconds = self.network.tables[name], self.first[name], self.second[name]
-        # Three times as fast as table[places].
-        values, first, second = (tensor.index_select(0, places) for tensor in (table, firsts, seconds))
+        # Three times as fast as table[rows].
+        values, first, second = (tensor.index_select(0, rows) for tensor in (table, firsts, seconds))
         if self.l2:
             slope.add_(values, alpha=self.l2)
         if self.pull and name in self.initial:
-            slope.add_(values - self.initial[name].index_select(0, places), alpha=self.pull)
+            slope.add_(values - self.initial[name].index_select(0, rows), alpha=self.pull)
         scale = _moments(first, second, slope, correction)
-        firsts.index_copy_(0, places, first)
-        seconds.index_copy_(0, places, second)
-        table.index_copy_(0, places, values.addcdiv_(first, scale, value=-size))
+        firsts.index_copy_(0, rows, first)
+        seconds.index_copy_(0, rows, second)
+        table.index_copy_(0, rows, values.addcdiv_(first, scale, value=-size))
 
 
 def clip(gradients: Gradients, largest: float) -> None:

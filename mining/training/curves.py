@@ -6,10 +6,10 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mining.errors import UsageError
 from mining.io.atomic import replace_file
@@ -30,8 +30,8 @@ SERIES = {
 
 _LOG = logging.getLogger(__name__)
 
-Point = Mapping[str, Any]
-"""``step`` and any of the keys of SERIES."""
+Point = dict[str, float]
+"""``step``, ``pairs`` and any of the keys of SERIES."""
 
 
 class Curves:
@@ -101,7 +101,7 @@ def plot(points: Sequence[Point], path: Path) -> None:
     A curve needs two points; without any, nothing is drawn.
     """
     curves = {key: [(point["step"], point[key]) for point in points if key in point] for key in SERIES}
-    curves = {key: places for key, places in curves.items() if len(places) > 1}
+    curves = {key: values for key, values in curves.items() if len(values) > 1}
     if not curves:
         return
     try:
@@ -113,8 +113,8 @@ def plot(points: Sequence[Point], path: Path) -> None:
     figure = Figure(figsize=(8, 2.2 * len(curves)), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
-    for panel, (key, places) in zip(panels, curves.items(), strict=True):
-        steps, values = zip(*places, strict=True)
+    for panel, (key, drawn) in zip(panels, curves.items(), strict=True):
+        steps, values = zip(*drawn, strict=True)
         panel.plot(steps, values, marker="." if key == "development" else None)
         panel.set_ylabel(SERIES[key])
         panel.grid(alpha=0.3)

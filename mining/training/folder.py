@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from mining.config.train import TrainConfig
 from mining.encoder.model_folder import CONFIG_FILE, TABLE_FILE, read_description
@@ -28,6 +28,65 @@ PAIRS_FOLDER = "pairs"
 _TRAINING_FILE = "training.json"
 
 
+@dataclass(frozen=True)
+class DomainSummary:
+    """A domain that a model has learnt from."""
+
+    name: str
+    weight: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """The pairs that a model has learnt from; see `PreparedPairs`."""
+
+    identity: str
+    rows: int
+    dropped: dict[str, int]
+    domains: list[DomainSummary]
+
+    @classmethod
+    def of(cls, pairs: PreparedPairs) -> DataSummary:
+        """That of prepared pairs."""
+        domains = [DomainSummary(domain.name, domain.weight, domain.pairs) for domain in pairs.domains]
+        return cls(pairs.identity, pairs.rows, pairs.dropped, domains)
+
+
+@dataclass(frozen=True)
+class BestMeasure:
+    """The best value of the development metric, and the step after which it was measured."""
+
+    best: float
+    step: int
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """What ``config.json`` of a model says about its training."""
+
+    identity: str
+    config: dict[str, object]
+    """the settings, see `TrainConfig.learnt`"""
+    data: DataSummary
+    pairs: int
+    truncated_sentences: int
+    epochs: int
+    steps: int
+    pairs_seen: int
+    loss: float
+    development: BestMeasure | None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What the checkpoint folder says about the training begun in it."""
+
+    identity: str
+    config: dict[str, object]
+    contents: dict[str, object]
+
+
 def make(folder: Path) -> None:
     """Make the folder; raises UsageError where that cannot be."""
     try:
@@ -45,20 +104,20 @@ def lock(folder: Path) -> AbstractContextManager[None]:
 
 
 def chosen_pairs(config: TrainConfig) -> PreparedPairs:
-    """The pairs of the prepared folder in the units that are asked for; raises UsageError where it
-    lacks one."""
+    """The pairs of the prepared folder in the tokens that are asked for; raises UsageError where it
+    lacks one kind."""
     pairs = open_prepared(str(config.prepared))
-    units = config.chosen_tokens()
-    return pairs if units is None else pairs.of_tokens(units)
+    kinds = config.chosen_tokens()
+    return pairs if kinds is None else pairs.of_tokens(kinds)
 
 
-def contents(config: TrainConfig) -> dict[str, Any]:
+def contents(config: TrainConfig) -> dict[str, object]:
     """What a training reads besides its pairs, by the setting that names it: hashes of the files'
     bytes.
 
     Where the files lie does not matter. Raises UsageError when one is missing.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     if config.initial_vectors is not None:
         if not Path(config.initial_vectors).is_file():
             raise UsageError(f"{config.initial_vectors}: no such file of word vectors")
@@ -72,7 +131,7 @@ def contents(config: TrainConfig) -> dict[str, Any]:
 def identity(config: TrainConfig) -> str:
     """Names what is learnt from: the settings that decide it and the bytes of all that is read."""
     if config.prepared is None:
-        data: Any = identify(config)
+        data: object = identify(config)
     else:
         pairs = open_prepared(config.prepared, whole=True)
         data = [pairs.identity, sorted(pairs.contents.items()), chosen_pairs(config).kinds]
@@ -93,18 +152,18 @@ def admit(folder: Path, config: TrainConfig, name: str) -> bool:
     finished = (folder / CONFIG_FILE).is_file()
     if finished:
         read_description(folder)  # stops here when it is the folder of another program
-    if config.overwrite and (finished or (begun and begun.get("identity") != name)):
+    if config.overwrite and (finished or (begun and begun.identity != name)):
         # An unfinished training of this very configuration is not thrown away: the same command
         # goes on with it.
         _clear(folder)
-        begun, finished = {}, False
+        begun, finished = None, False
     mend = "name another folder with --model, or start anew with --overwrite"
     if finished:
         if identity_of(folder) == name:
             tidy(folder, config)
             return False
         raise UsageError(f"{folder}: holds a model of another configuration or bitext; {mend}")
-    if begun.get("identity") == name:
+    if begun and begun.identity == name:
         return True
     if begun and _worth_keeping(checkpoint):
         raise UsageError(f"{folder}: holds an unfinished training that differs in {_difference(begun, config)}; {mend}")
@@ -114,8 +173,7 @@ def admit(folder: Path, config: TrainConfig, name: str) -> bool:
         raise UsageError(f"{folder}: not empty (it holds {foreign[0]}); name another folder with --model")
     shutil.rmtree(checkpoint, ignore_errors=True)
     checkpoint.mkdir()
-    facts = {"identity": name, "config": config.learnt(), "contents": contents(config)}
-    write_json(checkpoint / _TRAINING_FILE, facts)
+    write_json(checkpoint / _TRAINING_FILE, asdict(Begun(name, config.learnt(), contents(config))))
     return True
 
 
@@ -137,12 +195,12 @@ def _clear(folder: Path) -> None:
     shutil.rmtree(folder / CHECKPOINT_FOLDER, ignore_errors=True)
 
 
-def _begun(checkpoint: Path) -> dict[str, Any]:
-    """What the checkpoint folder says about the training begun in it; empty when there is none."""
+def _begun(checkpoint: Path) -> Begun | None:
+    """What the checkpoint folder says about the training begun in it; None when there is none."""
     try:
-        return dict(read_json(checkpoint / _TRAINING_FILE))
-    except (OSError, ValueError):
-        return {}
+        return Begun(**read_json(checkpoint / _TRAINING_FILE))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _worth_keeping(checkpoint: Path) -> bool:
@@ -151,7 +209,7 @@ def _worth_keeping(checkpoint: Path) -> bool:
     return (checkpoint / STATE_FILE).is_file() or (checkpoint / PAIRS_FOLDER / PREPARED_FILE).is_file()
 
 
-def _difference(begun: dict[str, Any], config: TrainConfig) -> str:
-    old = begun.get("config", {}) | begun.get("contents", {})
+def _difference(begun: Begun, config: TrainConfig) -> str:
+    old = begun.config | begun.contents
     new = config.learnt() | contents(config)
     return ", ".join(key for key in new if old.get(key) != new[key]) or "the data"

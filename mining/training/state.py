@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -18,7 +17,8 @@ from mining.io.json_file import parse_json
 from mining.io.tensors import read_tensors
 from mining.shown import short
 from mining.training.adam import Adam
-from mining.training.megabatch import MegaBatchSchedule
+from mining.training.curves import Point
+from mining.training.sampling import MegaBatchSchedule
 
 STATE_FILE = "state.safetensors"
 BEST_FILE = "best.safetensors"
@@ -48,7 +48,7 @@ class TrainingState:
     epoch_loss: float = 0.0
     """sum of the losses of this epoch's steps"""
     epoch_steps: int = 0
-    curve: list[dict[str, Any]] = field(default_factory=list)
+    curve: list[Point] = field(default_factory=list)
     """points of the curves: step, pairs, loss, learning rate, mega-batch, and the development
     metric where measured"""
     measured: int = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,17 +20,18 @@ from mining.config.train import TrainConfig
 from mining.devices import resolve_device, torch_threads
 from mining.encoder.encoder import SentenceEncoder
 from mining.encoder.model_folder import CONFIG_FILE, save_model
-from mining.encoder.networks import Network, build_network, fresh_network
-from mining.encoder.tokenizers import Tokenizer
 from mining.errors import InputError, UsageError
 from mining.training.adam import Adam
-from mining.training.curves import Curves, check_tensorboard
+from mining.training.curves import Curves, Point, check_tensorboard
 from mining.training.data import DataConfig, PreparedPairs, prepare
 from mining.training.development import DevelopmentSet
 from mining.training.folder import (
     CHECKPOINT_FOLDER,
     CURVES_FOLDER,
     PAIRS_FOLDER,
+    BestMeasure,
+    DataSummary,
+    TrainingSummary,
     admit,
     chosen_pairs,
     contents,
@@ -39,10 +41,8 @@ from mining.training.folder import (
     make,
     tidy,
 )
-from mining.training.initial import read_initial
-from mining.training.megabatch import MegaBatchSchedule
-from mining.training.objectives import build_objective
-from mining.training.sampling import Sampler
+from mining.training.sampling import MegaBatchSchedule, Sampler
+from mining.training.start import half, start_network
 from mining.training.state import TrainingState, load_best, load_state, save_best, save_state
 from mining.training.step import MegaBatch, gather, train_minibatch
 
@@ -105,7 +105,7 @@ def train(config: TrainConfig, report: Report | None = None, inspect: Inspect | 
         run = _Run(config, pairs, folder, started, report or _silent, development)
         if contents(config) != read:
             raise InputError("the initial vectors or the development set changed while they were read; train again")
-        if config.objective != "none":
+        if run.objective.learns:
             run.to_the_end()
         _finish(folder, config, name, run)
     return folder
@@ -124,10 +124,10 @@ def training_pairs(config: TrainConfig, folder: Path, report: Report) -> Prepare
         pairs = chosen_pairs(config)
     else:
         data = DataConfig.model_validate(config.model_dump(include=set(DataConfig.fields())))
-        place = folder / CHECKPOINT_FOLDER / PAIRS_FOLDER
+        inside = folder / CHECKPOINT_FOLDER / PAIRS_FOLDER
         # What lies there is of a training that ended before its pairs were prepared: `admit` let
         # this one in.
-        pairs = prepare(data, place, lambda stage, done: report(Progress(stage, done)), config.threads, overwrite=True)
+        pairs = prepare(data, inside, lambda stage, done: report(Progress(stage, done)), config.threads, overwrite=True)
     _check_fitting(config, pairs)
     return pairs
 
@@ -171,13 +171,7 @@ class _Run:
         self.config, self.pairs, self.report, self.development = config, pairs, report, development
         self.checkpoint = folder / CHECKPOINT_FOLDER
         self.network = start_network(config, pairs)
-        self.objective = build_objective(
-            "margin" if config.objective == "none" else config.objective,
-            delta=config.delta,
-            scale=config.scale,
-            margin=config.additive_margin,
-            negatives=config.negatives_a_side(),
-        )
+        self.objective = config.build_objective()
         initial = {name: table.clone() for name, table in self.network.tables.items()} if config.pull else None
         self.adam = Adam(self.network, l2=config.l2, pull=config.pull, initial=initial)
         # Without negatives from outside the mini-batch nothing is sought there.
@@ -269,7 +263,7 @@ class _Run:
     def _record(self, **more: float) -> None:
         """Add a point to the curves; of a step there is one."""
         state = self.state
-        point = {"step": state.step, "pairs": state.pairs, "loss": round(state.loss, 6)}
+        point: Point = {"step": state.step, "pairs": state.pairs, "loss": round(state.loss, 6)}
         point |= {"learning_rate": self._learning_rate(), "mega_batch": state.schedule.current, **more}
         if state.curve and state.curve[-1]["step"] == state.step:
             point = state.curve.pop() | more
@@ -295,9 +289,9 @@ class _Run:
 
     def encoders(self) -> tuple[SentenceEncoder, SentenceEncoder]:
         """The model as it is now, for the source and the target side."""
-        units = self.pairs.tokenizers
-        sides = [self.network] * 2 if self.config.shared else [_half(self.network, units, place) for place in (0, 1)]
-        source, target = (SentenceEncoder(side, units, "unfinished") for side in sides)
+        tokenizers = self.pairs.tokenizers
+        apart = [] if self.config.shared else [half(self.network, tokenizers, number) for number in (0, 1)]
+        source, target = (SentenceEncoder(side, tokenizers, "unfinished") for side in apart or [self.network] * 2)
         return source, target
 
     def _tell(self, mega_pairs: int) -> None:
@@ -336,54 +330,26 @@ CURVE_STEPS = 100
 """Mini-batches between two points of the curves."""
 
 
-def start_network(config: TrainConfig, pairs: PreparedPairs) -> Network:
-    """The untrained network of a configuration, on its device."""
-    sizes = [unit.size * (1 if config.shared else 2) for unit in pairs.tokenizers]
-    network = fresh_network(config.network(list(pairs.kinds)), sizes, config.init, config.seed)
-    if config.initial_vectors is not None:
-        read_initial(config.initial_vectors, pairs.tokenizers[0], next(iter(network.tables.values())))
-    for tensors in (network.tables, network.weights):
-        for name, tensor in tensors.items():
-            tensors[name] = tensor.to(config.device)
-    return network
-
-
-def _half(network: Network, units: Sequence[Tokenizer], place: int) -> Network:
-    """The network of one of two languages that are kept apart, on the same memory."""
-    tables = {
-        name: table[place * unit.size : (place + 1) * unit.size]
-        for unit, (name, table) in zip(units, network.tables.items(), strict=True)
-    }
-    return build_network(network.stored_settings(), tables, network.weights)
-
-
 def _finish(folder: Path, config: TrainConfig, name: str, run: _Run) -> None:
     pairs, state = run.pairs, run.state
     if state.best is not None:
         load_best(run.checkpoint, run.network)
-    summary = {
-        "identity": name,
-        "config": config.learnt(),
-        "data": {
-            "identity": pairs.identity,
-            "rows": pairs.rows,
-            "dropped": pairs.dropped,
-            "domains": [
-                {"name": domain.name, "weight": domain.weight, "pairs": domain.pairs} for domain in pairs.domains
-            ],
-        },
-        "pairs": len(pairs),
-        "truncated_sentences": pairs.truncated,
-        "epochs": state.epoch,
-        "steps": state.step,
-        "pairs_seen": state.pairs,
-        "loss": round(state.loss, 6),
-        "development": {"best": state.best, "step": state.best_step} if state.best is not None else None,
-    }
+    summary = TrainingSummary(
+        identity=name,
+        config=config.learnt(),
+        data=DataSummary.of(pairs),
+        pairs=len(pairs),
+        truncated_sentences=pairs.truncated,
+        epochs=state.epoch,
+        steps=state.step,
+        pairs_seen=state.pairs,
+        loss=round(state.loss, 6),
+        development=BestMeasure(state.best, state.best_step) if state.best is not None else None,
+    )
     versions = {"torch": torch.__version__, "sentencepiece": sentencepiece.__version__}
     languages = config.languages or _languages(pairs)
     run.curves.finish(state.curve)
-    save_model(folder, run.network, pairs.tokenizers, languages=languages, training=summary, versions=versions)
+    save_model(folder, run.network, pairs.tokenizers, languages=languages, training=asdict(summary), versions=versions)
     if config.keep_checkpoint:
         run.save()
     tidy(folder, config)

@@ -7,7 +7,7 @@ import torch
 
 from mining.encoder.tokenizers.words import WordSettings
 from mining.errors import InputError, UsageError
-from mining.training.initial import read_initial
+from mining.training.start import read_initial
 
 UNIT = WordSettings(types=10).learn(["red green blue", "red green", "red"])
 

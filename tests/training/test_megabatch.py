@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining.training.megabatch import MegaBatchSchedule
+from mining.training.sampling import MegaBatchSchedule
 
 
 def published_schedule(largest: int, anneal: int, minibatches: int, epochs: int) -> Iterator[list[int]]:

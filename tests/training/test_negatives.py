@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mining.training import hardest, negatives
+from mining.training import negatives
 from mining.training.negatives import EqualTexts, Negatives, choose_negatives, false_negatives
-from mining.training.objectives import MarginObjective
+from mining.training.objectives.margin import MarginObjective
 
 GROUPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=15)
 
@@ -54,9 +54,9 @@ def test_hardest_equal_the_slow_ones(n: int, kinds: int, k: int, pool: negatives
     units = chance.integers(-2, 3, (2, n, 4)).astype(np.float32)
     groups = chance.integers(0, kinds, (2, n))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hardest, "_TILE", tile)
-        patch.setattr(hardest, "_COLUMNS_A_GROUP", 2)
-        patch.setattr(hardest, "_ROWS_A_GROUP", 2)
+        patch.setattr(negatives, "_TILE", tile)
+        patch.setattr(negatives, "_COLUMNS_A_GROUP", 2)
+        patch.setattr(negatives, "_ROWS_A_GROUP", 2)
         found = choose_negatives(tensors(units), EqualTexts(*groups), k=k, pool=pool)
     expected = slow_hardest(units, groups, k, pool)
     assert found.of_source.tolist() == expected[0]
@@ -69,7 +69,7 @@ def test_hardest_over_whole_tiles_and_groups() -> None:
     units = chance.integers(-3, 4, (2, 150, 6)).astype(np.float32)
     groups = chance.integers(0, 90, (2, 150))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hardest, "_TILE", 64)
+        patch.setattr(negatives, "_TILE", 64)
         for pool in ("bilingual", "monolingual"):
             found = choose_negatives(tensors(units), EqualTexts(*groups), k=2, pool=pool)
             assert [side.tolist() for side in found] == slow_hardest(units, groups, 2, pool)
@@ -107,7 +107,7 @@ def test_a_pair_alone_has_no_negative_and_no_loss(kind: negatives.Kind, pool: ne
     assert (found.of_source.tolist(), found.of_target.tolist()) == ([[-1]], [[-1]])
     blocks = found.blocks(slice(0, 1))
     vectors = torch.stack((one, one, one, one))
-    loss, gradient = MarginObjective(0.4)(vectors, torch.from_numpy(blocks >= 0))
+    loss, gradient = MarginObjective(delta=0.4)(vectors, torch.from_numpy(blocks >= 0))
     assert loss == 0
     assert not gradient.any()
 

@@ -6,19 +6,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mining.config.train import TrainConfig
+from mining.training import step as step_module
 from mining.training.negatives import false_negatives
-from mining.training.objectives import (
-    EuclideanObjective,
-    LossGradient,
-    MarginObjective,
-    Objective,
-    SoftmaxObjective,
-    build_objective,
-    normalise,
-    softmax,
-    through_normalisation,
-)
-from mining.training.objectives import normalisation as normalisation_module
+from mining.training.objectives import OBJECTIVES, LossGradient, Objective, softmax
+from mining.training.objectives.j_bi import EuclideanObjective
+from mining.training.objectives.margin import MarginObjective
+from mining.training.objectives.softmax import SoftmaxObjective
+from mining.training.step import normalise, through_normalisation
 from tests.training import slow_objectives as slow
 
 DIM = 5
@@ -51,7 +46,7 @@ def compare(found: LossGradient, vectors: torch.Tensor, expected: torch.Tensor) 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 7), SEEDS, st.sampled_from([0.1, 0.4, 1.5]))
 def test_margin_equals_the_paper(pairs: int, seed: int, delta: float) -> None:
-    objective = MarginObjective(delta)
+    objective = MarginObjective(delta=delta)
     vectors, present = random_vectors(objective, pairs, seed), random_present(objective, pairs, seed)
     compare(objective(vectors.detach(), present), vectors, slow.margin(vectors, delta, present))
 
@@ -59,7 +54,7 @@ def test_margin_equals_the_paper(pairs: int, seed: int, delta: float) -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 7), st.integers(1, 4), SEEDS, st.sampled_from([0.5, 10.0, 100.0]))
 def test_j_bi_equals_the_paper(pairs: int, negatives: int, seed: int, delta: float) -> None:
-    objective = EuclideanObjective(delta, negatives)
+    objective = EuclideanObjective(delta=delta, negatives=negatives)
     vectors, present = random_vectors(objective, pairs, seed), random_present(objective, pairs, seed)
     compare(objective(vectors.detach(), present), vectors, slow.j_bi(vectors, delta, present))
 
@@ -77,7 +72,7 @@ def test_j_bi_equals_the_paper(pairs: int, negatives: int, seed: int, delta: flo
 def test_softmax_equals_cross_entropy(
     pairs: int, negatives: int, seed: int, scale: float, margin: float, kinds: int, rows: int
 ) -> None:
-    objective = SoftmaxObjective(scale, margin, negatives)
+    objective = SoftmaxObjective(scale=scale, additive_margin=margin, negatives=negatives)
     vectors, present = random_vectors(objective, pairs, seed), random_present(objective, pairs, seed)
     groups = np.random.default_rng(seed).integers(0, kinds, (2, pairs))
     with pytest.MonkeyPatch.context() as patch:
@@ -87,7 +82,13 @@ def test_softmax_equals_cross_entropy(
 
 
 @pytest.mark.parametrize(
-    "objective", [MarginObjective(), SoftmaxObjective(), SoftmaxObjective(20.0, 0.2, 2), EuclideanObjective(1.0, 3)]
+    "objective",
+    [
+        MarginObjective(),
+        SoftmaxObjective(),
+        SoftmaxObjective(additive_margin=0.2, negatives=2),
+        EuclideanObjective(delta=1.0, negatives=3),
+    ],
 )
 def test_float32_is_close_to_float64(objective: Objective) -> None:
     exact = objective(random_vectors(objective, 40, 7).detach())
@@ -100,7 +101,7 @@ def test_float32_is_close_to_float64(objective: Objective) -> None:
     assert torch.equal(vectors, before)
 
 
-@pytest.mark.parametrize("objective", [MarginObjective(), EuclideanObjective(1.0, 3)])
+@pytest.mark.parametrize("objective", [MarginObjective(), EuclideanObjective(delta=1.0, negatives=3)])
 def test_missing_negatives_cost_nothing(objective: Objective) -> None:
     vectors = random_vectors(objective, 4, 3).detach()
     loss, gradient = objective(vectors, torch.zeros((2, objective.negatives, 4), dtype=torch.bool))
@@ -109,31 +110,31 @@ def test_missing_negatives_cost_nothing(objective: Objective) -> None:
 
 
 def test_softmax_without_its_negatives_is_the_one_that_takes_none() -> None:
-    with_negatives = SoftmaxObjective(20.0, 0.1, 2)
+    with_negatives = SoftmaxObjective(additive_margin=0.1, negatives=2)
     vectors = random_vectors(with_negatives, 4, 3).detach()
     found = with_negatives(vectors, torch.zeros((2, 2, 4), dtype=torch.bool))
-    plain = SoftmaxObjective(20.0, 0.1)(vectors[:2].contiguous())
+    plain = SoftmaxObjective(additive_margin=0.1)(vectors[:2].contiguous())
     assert found.loss == pytest.approx(plain.loss)
     torch.testing.assert_close(found.gradient[:2], plain.gradient)
     assert not found.gradient[2:].any()
 
 
 def test_softmax_of_a_pair_alone_is_nothing() -> None:
-    loss, gradient = SoftmaxObjective(20.0, 0.3)(random_vectors(SoftmaxObjective(), 1, 5).detach())
+    loss, gradient = SoftmaxObjective(additive_margin=0.3)(random_vectors(SoftmaxObjective(), 1, 5).detach())
     assert loss == pytest.approx(0, abs=1e-12)
     assert gradient.abs().max() < 1e-12
 
 
 def test_softmax_stands_the_most_distant_sentences() -> None:
     units = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]]])
-    loss, gradient = SoftmaxObjective(40.0, 1.0)(units)
+    loss, gradient = SoftmaxObjective(scale=40.0, additive_margin=1.0)(units)
     assert loss == pytest.approx(120.0)
     assert torch.isfinite(gradient).all()
 
 
 def test_margin_of_the_softmax_asks_for_more() -> None:
     vectors = random_vectors(SoftmaxObjective(), 6, 2).detach()
-    losses = [SoftmaxObjective(20.0, margin)(vectors).loss for margin in (0.0, 0.1, 0.3)]
+    losses = [SoftmaxObjective(additive_margin=margin)(vectors).loss for margin in (0.0, 0.1, 0.3)]
     assert losses == sorted(losses)
     assert losses[0] < losses[-1]
 
@@ -146,7 +147,7 @@ def test_gradient_through_normalisation_equals_autograd(rows: int, seed: int, bl
     vectors.requires_grad_()
     units, norms = normalise(vectors.detach())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(normalisation_module, "_ROWS", block)
+        patch.setattr(step_module, "_NORMALISED_ROWS", block)
         found = through_normalisation(by_units.clone(), units, norms)
     (expected,) = torch.autograd.grad(((vectors / vectors.norm(dim=1, keepdim=True)) * by_units).sum(), vectors)
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-9)
@@ -157,23 +158,37 @@ def test_zero_vector_has_no_direction() -> None:
     assert not units.any()
 
 
+def built(**settings: object) -> Objective:
+    return TrainConfig.model_validate({"bitext": "a.txt", "model": "m", **settings}).build_objective()
+
+
 def test_objectives_by_name() -> None:
-    assert build_objective("margin", delta=0.6) == MarginObjective(0.6)
-    assert build_objective("softmax", scale=30, margin=0.2, negatives=2) == SoftmaxObjective(30, 0.2, 2)
-    assert build_objective("j_bi", delta=10, negatives=5) == EuclideanObjective(10, 5)
+    assert built() == MarginObjective(delta=0.4)
+    assert built(objective="margin", delta=0.6, negatives=5) == MarginObjective(delta=0.6, negatives=1)
+    softmax_ = SoftmaxObjective(scale=30, additive_margin=0.2, negatives=2)
+    assert built(objective="softmax", scale=30, additive_margin=0.2, negatives=2) == softmax_
+    assert built(objective="softmax").negatives == 0
+    assert built(objective="j_bi", delta=10) == EuclideanObjective(delta=10, negatives=10)
+    assert not built(objective="none").learns
+
+
+@pytest.mark.parametrize("name", OBJECTIVES.names())
+def test_every_objective_and_its_settings_have_help(name: str) -> None:
+    assert OBJECTIVES[name].__doc__
+    assert all(field.description for field in OBJECTIVES[name].fields().values())
 
 
 @pytest.mark.parametrize(
     ("settings_", "reason"),
     [
-        ({"name": "softmax", "scale": 60, "margin": 0.5}, "above 80"),
-        ({"name": "softmax", "scale": 0}, "above 0"),
-        ({"name": "softmax", "margin": -0.1}, "not be negative"),
-        ({"name": "softmax", "negatives": -1}, "not be negative"),
-        ({"name": "j_bi", "negatives": 0}, "at least one negative"),
-        ({"name": "hinge"}, "unknown objective 'hinge'"),
+        ({"objective": "softmax", "scale": 60, "additive_margin": 0.5}, "must not exceed 80"),
+        ({"objective": "softmax", "scale": 0}, "greater than 0"),
+        ({"objective": "softmax", "additive_margin": -0.1}, "greater than or equal to 0"),
+        ({"objective": "softmax", "negatives": -1}, "greater than or equal to 0"),
+        ({"objective": "j_bi", "negatives": 0}, "negatives\n.*greater than or equal to 1"),
+        ({"objective": "hinge"}, "unknown objective 'hinge'"),
     ],
 )
 def test_unfit_settings_are_refused(settings_: dict, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        build_objective(**settings_)
+        built(**settings_)

@@ -10,7 +10,7 @@ from mining.encoder.networks import Gradients
 from mining.encoder.networks.average import AverageNetwork
 from mining.errors import UsageError
 from mining.training.adam import Adam
-from mining.training.megabatch import MegaBatchSchedule
+from mining.training.sampling import MegaBatchSchedule
 from mining.training.state import (
     BEST_FILE,
     STATE_FILE,

@@ -15,9 +15,10 @@ from mining.training import TrainConfig
 from mining.training import step as step_module
 from mining.training.adam import Adam
 from mining.training.data import PreparedPairs
-from mining.training.objectives import Objective, build_objective
+from mining.training.objectives import Objective
+from mining.training.start import start_network
 from mining.training.step import MegaBatch, gather, train_minibatch
-from mining.training.trainer import start_network, training_pairs
+from mining.training.trainer import training_pairs
 
 Made = tuple[TrainConfig, PreparedPairs, Objective]
 Make = Callable[..., Made]
@@ -27,8 +28,7 @@ Make = Callable[..., Made]
 def make(settings: dict[str, Any], tmp_path: Path) -> Make:
     def made(**changes: Any) -> Made:
         config = TrainConfig.model_validate({**settings, **changes})
-        objective = build_objective(config.objective, negatives=config.negatives_a_side())  # type: ignore[arg-type]
-        return config, training_pairs(config, tmp_path / "work", lambda progress: None), objective
+        return config, training_pairs(config, tmp_path / "work", lambda progress: None), config.build_objective()
 
     return made
 

@@ -1,47 +1,76 @@
-"""The objectives on the vectors of a mini-batch, with their gradients.
+"""Objectives: the loss on the vectors of a mini-batch, with its gradient.
 
-The gradients are written out because a step is mostly memory traffic: each matrix is formed once
-and worked on in place. The tests compare them with torch's automatic ones.
+An objective is one class in one module of this package. Its fields are settings of ``bitext
+train``, and its name is a value of ``objective``. The gradients are written out because a step is
+mostly memory traffic: each matrix is formed once and worked on in place. The tests compare them
+with torch's automatic ones. torch is imported where it is used, so that ``--help`` need not wait.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from mining.training.objectives.base import Cells, LossGradient, Objective
-from mining.training.objectives.j_bi import EuclideanObjective
-from mining.training.objectives.margin import MarginObjective
-from mining.training.objectives.normalisation import normalise, through_normalisation
-from mining.training.objectives.softmax import SoftmaxObjective
+import numpy as np
+from pydantic import Field
 
-ObjectiveName = Literal["margin", "softmax", "j_bi"]
+from mining.config.base import Settings
+from mining.registry import Registry
 
-__all__ = [
-    "Cells",
-    "EuclideanObjective",
-    "LossGradient",
-    "MarginObjective",
-    "Objective",
-    "ObjectiveName",
-    "SoftmaxObjective",
-    "build_objective",
-    "normalise",
-    "through_normalisation",
-]
+if TYPE_CHECKING:
+    import torch
+
+Cells = tuple[np.ndarray, np.ndarray]
+"""Rows and columns of some cells of a matrix."""
 
 
-def build_objective(
-    name: ObjectiveName, *, delta: float = 0.4, scale: float = 20.0, margin: float = 0.0, negatives: int = 0
-) -> Objective:
-    """The objective called `name`; it takes from the settings what it needs.
+class LossGradient(NamedTuple):
+    """A loss, averaged over the pairs of the mini-batch, and its gradient by the vectors."""
 
-    `delta`: margin, j_bi; `scale` and `margin`: softmax; `negatives`, how many a side: softmax,
-    j_bi (``margin`` takes one). ValueError when they do not fit it.
+    loss: float
+    gradient: torch.Tensor
+    """of the shape, type and device of the vectors"""
+
+
+class Objective(Settings, ABC):
+    """A loss on the vectors of a mini-batch of b pairs, with its gradient.
+
+    Vectors come as one tensor (2 + 2 * negatives, b, dim), contiguous: the sources, the targets,
+    then the first, second ... negative of each source, then those of each target.
     """
-    if name == "margin":
-        return MarginObjective(delta)
-    if name == "softmax":
-        return SoftmaxObjective(scale, margin, negatives)
-    if name == "j_bi":
-        return EuclideanObjective(delta, negatives)
-    raise ValueError(f"unknown objective {name!r}: margin, softmax or j_bi")
+
+    help: ClassVar[str]
+    """what it is, in a few words"""
+    normalised: ClassVar[bool] = True
+    """whether it takes unit vectors (its gradient is then by these), else the vectors as the
+    network gives them"""
+    within_batch: ClassVar[bool] = False
+    """whether it compares all pairs of the mini-batch, and so asks which texts are equal"""
+    learns: ClassVar[bool] = True
+    """False: there is no training"""
+    usual_choice: ClassVar[str] = "max"
+    """the ``negative_choice`` where none is set"""
+
+    negatives: int = Field(default=0, ge=0)
+    """Negatives a side."""
+
+    @abstractmethod
+    def __call__(
+        self, vectors: torch.Tensor, present: torch.Tensor | None = None, excluded: Cells | None = None
+    ) -> LossGradient:
+        """Loss and gradient.
+
+        `present` (2, negatives, b) bool: which negatives exist, those of the sources first; a
+        missing one costs nothing, whatever its vector (None: all exist). `excluded`: cells (i, j)
+        in which target j is no wrong translation of source i, as ``false_negatives`` gives them;
+        only an objective that compares within the batch looks at them.
+        """
+
+
+OBJECTIVES: Registry[type[Objective]] = Registry("objective", "mining.training.objectives")
+
+
+def split(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Views of the vectors: sources and targets (2, b, dim), their negatives (2, negatives, b,
+    dim)."""
+    return vectors[:2], vectors[2:].unflatten(0, (2, -1))

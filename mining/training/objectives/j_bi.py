@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
+from pydantic import Field
 
-from mining.training.objectives.base import Cells, LossGradient, split
+from mining.training.objectives import OBJECTIVES, Cells, LossGradient, Objective, split
+
+if TYPE_CHECKING:
+    import torch
 
 
-@dataclass(frozen=True)
-class EuclideanObjective:
+@OBJECTIVES.register("j_bi")
+class EuclideanObjective(Objective):
     """J_bi: for each of k random negatives a side ``max(0, delta + |s - t|^2 - |s - t'|^2)``, and
     the same from t.
 
@@ -23,18 +25,20 @@ class EuclideanObjective:
     15.
     """
 
-    delta: float = 1.0
-    negatives: int = 10
+    help: ClassVar[str] = "squared Euclidean hinge"
     normalised: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.negatives < 1:
-            raise ValueError("j_bi needs at least one negative a side")
+    usual_choice: ClassVar[str] = "random"
+    delta: float = Field(default=0.4, gt=0)
+    """Margin of the objectives margin and j_bi."""
+    negatives: int = Field(default=10, ge=1)
+    """Negatives a side."""
 
     def __call__(
         self, vectors: torch.Tensor, present: torch.Tensor | None = None, excluded: Cells | None = None
     ) -> LossGradient:
         """Loss and gradient; see Objective."""
+        import torch
+
         ends, wrongs = split(vectors)
         pairs = vectors.shape[1]
         gradient = torch.empty_like(vectors)
@@ -50,11 +54,13 @@ class EuclideanObjective:
         # Moving all vectors alike changes nothing: what the negatives gain, the sentence they
         # belong to loses.
         torch.neg(between, out=by_ends[1])
-        for place in range(self.negatives):
-            by_ends.sub_(by_wrongs[:, place])
+        for number in range(self.negatives):
+            by_ends.sub_(by_wrongs[:, number])
         return LossGradient(float(hinge.sum()) / pairs, gradient)
 
 
 def _squares(vectors: torch.Tensor) -> torch.Tensor:
     """Squared lengths along the last dimension, without a copy of the vectors."""
+    import torch
+
     return torch.linalg.vector_norm(vectors, dim=-1).square_()

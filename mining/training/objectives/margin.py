@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
+from pydantic import Field, field_validator
 
-from mining.training.objectives.base import Cells, LossGradient
+from mining.training.objectives import OBJECTIVES, Cells, LossGradient, Objective
+
+if TYPE_CHECKING:
+    import torch
 
 
-@dataclass(frozen=True)
-class MarginObjective:
+@OBJECTIVES.register("margin")
+class MarginObjective(Objective):
     """Per pair ``max(0, delta - cos(s, t) + cos(s, t')) + max(0, delta - cos(s, t) + cos(t, s'))``.
 
     t' and s' are the negatives of the source and of the target. Wieting et al. 2019, section 2;
     both sides as in the code published with it.
     """
 
-    delta: float = 0.4
-    negatives: ClassVar[int] = 1
-    normalised: ClassVar[bool] = True
+    help: ClassVar[str] = "hinge against hard negatives of the mega-batch"
+    delta: float = Field(default=0.4, gt=0)
+    """Margin of the objectives margin and j_bi."""
+
+    negatives: int = 1
+    """Negatives a side: one, whatever is set."""
+
+    @field_validator("negatives", mode="before")
+    @classmethod
+    def _one(cls, value: object) -> int:
+        return 1
 
     def __call__(
         self, vectors: torch.Tensor, present: torch.Tensor | None = None, excluded: Cells | None = None
     ) -> LossGradient:
         """Loss and gradient; see Objective."""
+        import torch
+
         ends, wrongs = vectors[:2], vectors[2:]
         source, target = ends
         pairs = vectors.shape[1]

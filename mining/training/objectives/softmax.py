@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
+from pydantic import Field, model_validator
 
-from mining.training.objectives.base import Cells, LossGradient, split
+from mining.training.objectives import OBJECTIVES, Cells, LossGradient, Objective, split
+
+if TYPE_CHECKING:
+    import torch
 
 LARGEST_LOGIT = 80.0
 """``exp`` of a logit and of its negative stay within float32 without being shifted."""
@@ -16,35 +18,37 @@ _ROWS = 512
 """Rows of the matrix of cosines worked on at once, while they are in the cache."""
 
 
-@dataclass(frozen=True)
-class SoftmaxObjective:
+@OBJECTIVES.register("softmax")
+class SoftmaxObjective(Objective):
     """Cross entropy of the translation among all sentences of the batch's other side, both
     directions averaged.
 
-    Logits are ``scale * cos``; that of the translation is ``scale * (cos - margin)`` (additive
-    margin: Yang et al. 2019, "Improving multilingual sentence embedding using bi-directional dual
-    encoder with additive margin softmax"). Each sentence is also compared with its own `negatives`
-    further ones. Excluded cells count neither as right nor as wrong. ValueError when ``scale * (1 +
-    margin)`` is above 80, where the exponentials would leave float32, or a setting is negative.
+    Logits are ``scale * cos``; that of the translation is ``scale * (cos - additive_margin)``: Yang
+    et al. 2019, "Improving multilingual sentence embedding using bi-directional dual encoder with
+    additive margin softmax". Each sentence is also compared with its own `negatives` further ones.
+    Excluded cells count neither as right nor as wrong. ``scale * (1 + additive_margin)`` is at most
+    80, where the exponentials stay within float32.
     """
 
-    scale: float = 20.0
-    margin: float = 0.0
-    negatives: int = 0
-    normalised: ClassVar[bool] = True
+    help: ClassVar[str] = "cross entropy against the whole batch"
+    within_batch: ClassVar[bool] = True
+    scale: float = Field(default=20.0, gt=0)
+    """Inverse temperature of the objective softmax."""
+    additive_margin: float = Field(default=0.0, ge=0)
+    """Taken from the translation's cosine by softmax."""
 
-    def __post_init__(self) -> None:
-        if self.scale <= 0:
-            raise ValueError(f"scale {self.scale:g} has to be above 0")
-        if self.margin < 0 or self.negatives < 0:
-            raise ValueError("the margin and the number of negatives of the softmax must not be negative")
-        if self.scale * (1 + self.margin) > LARGEST_LOGIT:
-            raise ValueError(f"scale {self.scale:g} and margin {self.margin:g}: scale * (1 + margin) is above 80")
+    @model_validator(mode="after")
+    def _within_float32(self) -> SoftmaxObjective:
+        if self.scale * (1 + self.additive_margin) > LARGEST_LOGIT:
+            raise ValueError(f"scale {self.scale} is too large: scale * (1 + additive_margin) must not exceed 80")
+        return self
 
     def __call__(
         self, vectors: torch.Tensor, present: torch.Tensor | None = None, excluded: Cells | None = None
     ) -> LossGradient:
         """Loss and gradient; see Objective."""
+        import torch
+
         pairs = vectors.shape[1]
         # The gradient's memory serves for the products first.
         gradient = torch.empty_like(vectors)
@@ -64,6 +68,8 @@ class SoftmaxObjective:
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Exponentials of the logits (b, b), their sums by source and by target (2, b), and the
         mean right logit."""
+        import torch
+
         source, target = torch.mul(ends[0], self.scale, out=scratch), ends[1]
         pairs = len(source)
         weights = source.new_empty((pairs, pairs))
@@ -73,7 +79,7 @@ class SoftmaxObjective:
             stop = min(start + _ROWS, pairs)
             block = torch.mm(source[start:stop], target.T, out=weights[start:stop])
             own = block.diagonal(start)
-            own.sub_(self.scale * self.margin)
+            own.sub_(self.scale * self.additive_margin)
             right[start:stop] = own
             _hide(block.exp_(), hidden, start)
             torch.sum(block, 1, out=sums[0, start:stop])
@@ -86,6 +92,8 @@ class SoftmaxObjective:
         """Weights of the negatives (2, negatives, b), zero for those that are missing."""
         if not self.negatives:
             return None
+        import torch
+
         ends, wrongs = split(vectors)
         products = torch.mul(wrongs, ends[:, None], out=split(scratch)[1])
         further = products.sum(-1).mul_(self.scale).exp_()
@@ -103,6 +111,8 @@ def _wrong_cells(excluded: Cells | None) -> Cells:
 
 
 def _hide(block: torch.Tensor, cells: Cells, start: int) -> None:
+    import torch
+
     first, last = np.searchsorted(cells[0], (start, start + len(block)))
     if first < last:
         rows, columns = (torch.from_numpy(side[first:last]).to(block.device) for side in cells)
@@ -118,6 +128,8 @@ def _gradient_within(
     `factors` (2, b): what a weight counts for its source and for its target; `own`: what the right
     cosine loses.
     """
+    import torch
+
     source, target = ends
     for start in range(0, len(source), _ROWS):
         rows = slice(start, start + _ROWS)
@@ -132,7 +144,9 @@ def _gradient_within(
 
 def _spread(by_cosine: torch.Tensor, vectors: torch.Tensor, gradient: torch.Tensor) -> None:
     """The gradient of the negatives, and their part in that of the sentences they belong to."""
+    import torch
+
     ends, wrongs = split(vectors)
     torch.mul(by_cosine, ends[:, None], out=split(gradient)[1])
-    for place in range(wrongs.shape[1]):
-        gradient[:2].addcmul_(by_cosine[:, place], wrongs[:, place])
+    for number in range(wrongs.shape[1]):
+        gradient[:2].addcmul_(by_cosine[:, number], wrongs[:, number])
