@@ -75,7 +75,7 @@ def _count_members(clusters: Int32Matrix, first: int, limits: Int64Vector) -> No
 
 
 @compiled
-def _place_members(clusters: Int32Matrix, first: int, ends: Int64Vector, members: Int64Vector) -> None:
+def _list_members(clusters: Int32Matrix, first: int, ends: Int64Vector, members: Int64Vector) -> None:
     for i in range(clusters.shape[0]):
         for j in range(clusters.shape[1]):
             if clusters[i, j] >= 0:
@@ -90,7 +90,7 @@ def by_cluster(clusters: NDArray[np.int32], first: int, stop: int) -> tuple[NDAr
     limits = np.zeros(stop - first + 1, np.int64)
     _count_members(clusters, first, limits)
     members = np.empty(limits[-1], np.int64)
-    _place_members(clusters, first, limits.copy(), members)
+    _list_members(clusters, first, limits.copy(), members)
     return members, limits
 
 
@@ -175,14 +175,14 @@ def _settle(queries: Members, base: Members, keys: Keys, k: int) -> Neighbours:
     """The k nearest of the proposed, by cosines recomputed; ids are row numbers."""
     if len(base.rows) == 0:
         return no_neighbours(len(queries.rows), k)
-    places, near = positions(keys), similarities(keys)
+    proposed, near = positions(keys), similarities(keys)
     window = int(WINDOW * _DEVIATION * float(scale(queries.vectors.shape[1])))
-    wanted = (places >= 0) & (near >= near[:, [min(k, keys.shape[1]) - 1]] - window)
-    cosines = np.full(places.shape, -np.inf, np.float32)
+    wanted = (proposed >= 0) & (near >= near[:, [min(k, keys.shape[1]) - 1]] - window)
+    cosines = np.full(proposed.shape, -np.inf, np.float32)
     rows, columns = np.nonzero(wanted)
-    cosines[rows, columns] = exact_cosines(queries.vectors, base.vectors, rows, places[rows, columns])
+    cosines[rows, columns] = exact_cosines(queries.vectors, base.vectors, rows, proposed[rows, columns])
     # Rows ascend with positions, so ties are cut the same way.
-    found = cut(np.where(wanted, places, -1), cosines, k)
+    found = cut(np.where(wanted, proposed, -1), cosines, k)
     return Neighbours(np.where(found.ids >= 0, base.rows[found.ids], -1), found.cosines)
 
 
@@ -241,7 +241,7 @@ def divide(source_rows: int, target_rows: int, nlist: int | None, nprobe: int, k
     return Division(count, groups, min(nprobe, count), -(-ROWS_PER_CLUSTER * count // 2), largest)
 
 
-def sample_places(rows: int, count: int) -> NDArray[np.int64]:
+def evenly_spaced(rows: int, count: int) -> NDArray[np.int64]:
     """At most `count` of the numbers below `rows`, evenly spaced."""
     count = min(count, rows)
     return np.arange(count) * rows // max(count, 1)
@@ -271,7 +271,7 @@ def _count_groups(clusters: Int32Matrix, groups: Int32Vector, last_row: Int64Vec
 
 
 @compiled
-def _place_rows(
+def _list_rows(
     clusters: Int32Matrix,
     groups: Int32Vector,
     last_row: Int64Vector,
@@ -308,7 +308,7 @@ def partition(clusters: NDArray[np.int32], groups: NDArray[np.int32]) -> Partiti
     _count_groups(clusters, groups, np.full(count, -1, np.int64), limits)
     rows = np.empty(limits[-1], np.int64)
     kept = np.full((limits[-1], clusters.shape[1]), -1, np.int32)
-    _place_rows(clusters, groups, np.full(count, -1, np.int64), limits[:-1].copy(), rows, kept)
+    _list_rows(clusters, groups, np.full(count, -1, np.int64), limits[:-1].copy(), rows, kept)
     return Partition(limits, rows, kept)
 
 
@@ -323,7 +323,7 @@ def search_clusters(
     if min(sizes) == 0:
         return lists[0], lists[1]
     division = divide(sizes[0], sizes[1], nlist, nprobe, k)
-    samples = [side.vectors[sample_places(len(side.vectors), division.sample)] for side in sides]
+    samples = [side.vectors[evenly_spaced(len(side.vectors), division.sample)] for side in sides]
     trained = train(samples[0], samples[1], division)
     parts = [
         partition(assign(side.vectors, trained, number, division.nprobe), trained.groups)

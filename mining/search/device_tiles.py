@@ -41,21 +41,21 @@ class _Best:
 
     def __init__(self, rows: int, count: int, device: torch.device) -> None:
         self.values = torch.full((rows, count), -torch.inf, device=device)
-        self.places = torch.full((rows, count), -1, dtype=torch.int64, device=device)
+        self.positions = torch.full((rows, count), -1, dtype=torch.int64, device=device)
 
-    def add(self, start: int, values: torch.Tensor, places: torch.Tensor) -> None:
+    def add(self, start: int, values: torch.Tensor, positions: torch.Tensor) -> None:
         """Merge entries found for the rows from `start` on."""
         stop = start + len(values)
         count = self.values.shape[1]
         values = torch.cat([self.values[start:stop], values.float()], dim=1)
-        places = torch.cat([self.places[start:stop], places], dim=1)
+        positions = torch.cat([self.positions[start:stop], positions], dim=1)
         self.values[start:stop], order = values.topk(count, dim=1)
-        self.places[start:stop] = places.gather(1, order)
+        self.positions[start:stop] = positions.gather(1, order)
 
     def keys(self) -> NDArray[np.int64]:
         """The entries in main memory as keys."""
-        places = torch.where(torch.isfinite(self.values), self.places, -1)
-        return keys_of(self.values.cpu().numpy(), places.cpu().numpy())
+        positions = torch.where(torch.isfinite(self.values), self.positions, -1)
+        return keys_of(self.values.cpu().numpy(), positions.cpu().numpy())
 
 
 def row_top(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -109,8 +109,8 @@ def planned_tiles(free: int, dim: int, count: int, sides: tuple[int, int], bytes
     """Rows of a source and of a target tile that fit into `free` bytes of a device, powers of two.
 
     Held at a time: the tile, `bytes_each` an entry; its group maxima and the entries of the best
-    groups, at most `count` · 32 for each row and column, with their places (8 bytes); both blocks
-    of vectors; and the lists of both sides (12 bytes an entry).
+    groups, at most `count` · 32 for each row and column, with their positions (8 bytes); both
+    blocks of vectors; and the lists of both sides (12 bytes an entry).
     """
     spare = _SHARE * free - 12 * count * sum(sides)
     tile = LARGEST_TILE
@@ -176,10 +176,10 @@ class _Device:
             tile = self.product(left, right)
             tile[left_rows:] = -torch.inf
             tile[:, right_rows:] = -torch.inf
-            values, places = row_top(tile, self.forward.values.shape[1])
-            self.forward.add(start, values[:left_rows], places[:left_rows] + first)
-            values, places = column_top(tile, self.backward.values.shape[1])
-            self.backward.add(first, values[:right_rows], places[:right_rows] + start)
+            values, positions = row_top(tile, self.forward.values.shape[1])
+            self.forward.add(start, values[:left_rows], positions[:left_rows] + first)
+            values, positions = column_top(tile, self.backward.values.shape[1])
+            self.backward.add(first, values[:right_rows], positions[:right_rows] + start)
 
 
 class TorchProposer:

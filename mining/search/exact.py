@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 #: Rows worth a thread of their own.
 _ROWS = 256
 #: Queries and base rows multiplied at a time in a second search: on the CPU a tile stays in the
-#: cache, on another device the places of all entries of a tile still fit into memory.
+#: cache, on another device the positions of all entries of a tile still fit into memory.
 _TILE = (128, 1024)
 _DEVICE_TILE = (1024, 16_384)
 

@@ -147,9 +147,9 @@ def set_parameters(index: Any, parameters: str) -> None:
 
 def build_index(factory: str, vectors: NDArray[np.float32], training_rows: int) -> Any:
     """An index of rows (n, d) float32, trained on at most `training_rows` of them."""
-    from mining.search.cluster_join import sample_places
+    from mining.search.cluster_join import evenly_spaced
 
-    index = train_index(factory, vectors[sample_places(len(vectors), training_rows)])
+    index = train_index(factory, vectors[evenly_spaced(len(vectors), training_rows)])
     add_rows(index, vectors)
     return index
 

@@ -16,7 +16,13 @@ from mining.search.vectors import VectorShard, to_stored, vector_shard
 
 
 def search_settings(**given: object) -> SearchSettings:
-    """Settings from keyword arguments; raises ValueError, which names each faulty one."""
+    """Settings from keyword arguments; raises ValueError, which names each faulty one and each that
+    the method does not look at."""
+    method = given.get("method", AUTO)
+    for key in given:
+        owners = SearchSettings.owners(key)
+        if owners and method not in owners:
+            raise ValueError(f"search: {key}: is for method {' or '.join(owners)}, and the method is {method}")
     try:
         return SearchSettings.model_validate(given)
     except ValidationError as error:

@@ -171,10 +171,11 @@ def float_similarities(keys: NDArray[np.int64]) -> NDArray[np.float32]:
     return np.where(keys == EMPTY, np.float32(-np.inf), found)
 
 
-def keys_of(values: NDArray[np.float32], places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Keys of float32 similarities and positions; EMPTY where the position is negative."""
+def keys_of(values: NDArray[np.float32], found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Keys of float32 similarities `values` and the positions that were `found`; EMPTY where a
+    position is negative."""
     bits = ordered(np.ascontiguousarray(values).view(np.int32), FLOATS).astype(np.int64)
-    return np.where(places < 0, EMPTY, (bits << 32) | (_POSITIONS - 1 - places))
+    return np.where(found < 0, EMPTY, (bits << 32) | (_POSITIONS - 1 - found))
 
 
 @compiled

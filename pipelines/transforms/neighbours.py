@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mining.neighbour_scores import neighbour_means
-from mining.search.cluster_join import add_lists, sample_places
+from mining.search.cluster_join import add_lists, evenly_spaced
 from mining.search.topk import Neighbours, merge, no_neighbours
 from mining.search.vectors import STORED, VectorShard, from_stored, vector_shard
 from pipelines.arrays import ShardedArray, ShardFiles, open_array
@@ -58,7 +58,7 @@ def sampled(files: VectorLists, dim: int, count: int) -> NDArray[np.float32]:
     so that shards do not change them."""
     vectors = files.vectors.read()
     usable = np.flatnonzero(np.concatenate(ShardFiles(files.valid.read(), bool).all()))
-    chosen = usable[sample_places(len(usable), count)]
+    chosen = usable[evenly_spaced(len(usable), count)]
     stored = ShardedArray(ShardFiles(vectors, STORED, (dim,)), vectors.firsts, vectors.total)
     return from_stored(stored.take(chosen))
 

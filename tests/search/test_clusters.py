@@ -15,10 +15,10 @@ from mining.search.cluster_join import (
     assign,
     by_cluster,
     divide,
+    evenly_spaced,
     group_rows,
     join_group,
     partition,
-    sample_places,
     search_clusters,
     train,
 )
@@ -263,8 +263,8 @@ def test_division_grows_with_the_root_of_the_rows():
     assert divide(3, 5, None, 10) == Division(5, 1, 5, 80, 1024)
     assert divide(90, 40, 7, 2) == Division(7, 1, 2, 112, 1024)
     assert (group_rows(64), group_rows(65), group_rows(128)) == (150_000, 147_692, 75_000)
-    assert sample_places(10, 4).tolist() == [0, 2, 5, 7]
-    assert sample_places(0, 4).tolist() == []
+    assert evenly_spaced(10, 4).tolist() == [0, 2, 5, 7]
+    assert evenly_spaced(0, 4).tolist() == []
     assert torch.get_num_threads() >= 1
     empty = VectorShard(0, np.zeros(2, bool), np.empty((0, 4), np.float32))
     assert search_clusters(empty, empty, 2, None, 10)[0].ids.tolist() == [[-1, -1]] * 2

@@ -83,7 +83,8 @@ def test_a_new_method_is_one_file(brute, task, tiny_model, bitext, tmp_path):
     assert next(row for row in listed if row["method"] == brute)["detail"] == "1 passes"
     planned = json.loads(bitext("plan", *sizes, "--method", brute, "--passes", "4").out)
     assert planned["expected"]["seconds"] == 4e6
-    assert "passes: is for method brute, and the method is auto" in bitext("plan", *sizes, "--passes", "4").err
+    refused = bitext("mine", *sides, "--output", tmp_path / "refused", "--passes", "4")
+    assert "--passes is for --method brute, and the method is auto" in refused.err
 
 
 @pytest.mark.parametrize("method", ["exact", "clusters", "faiss", "auto"])
@@ -146,6 +147,13 @@ def test_names_of_before_are_read_with_a_note(given, name, key, value, caplog):
     assert f"is called '{key}' now" in caplog.text
 
 
+def test_keys_of_methods_that_are_not_used_are_left_out(caplog):
+    with caplog.at_level(logging.WARNING):
+        settings = SearchSettings(method="exact", index="Flat", nprobe=10)
+    assert settings == SearchSettings(method="exact")
+    assert caplog.messages == ["search.index is for method faiss and is not looked at: the method is exact"]
+
+
 @pytest.mark.parametrize("k", [1, 3, 4, 7, 100])
 @pytest.mark.parametrize("more", [0, 1, 12, 4096])
 def test_as_many_entries_are_proposed_as_before(k, more):
@@ -155,7 +163,6 @@ def test_as_many_entries_are_proposed_as_before(k, more):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"method": "exact", "index": "Flat"}, "index: is for method faiss, and the method is exact: leave one out"),
         ({"nprobe": 0}, "nprobe: Input should be greater than 0"),
         ({"method": "faiss", "refine_factor": 0.5}, "refine_factor: Input should be greater than or equal to 1"),
         ({"nprobe": True}, "nprobe: true is not what belongs here"),
