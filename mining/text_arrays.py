@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mining.encoder.tokens import check_each
+
 Texts: TypeAlias = "Sequence[str] | pa.Array | pa.ChunkedArray"
 """Python strings, or an Arrow array of strings without nulls"""
 LARGEST = (1 << 31) - 1
@@ -41,21 +43,6 @@ def text_array(texts: Sequence[str | None], instead: str = "\ufffd") -> pa.Array
         return pa.array(texts, pa.large_string())
     except UnicodeEncodeError:
         return pa.array([None if text is None else whole(text, instead) for text in texts], pa.large_string())
-
-
-def check_texts(texts: Sequence[str]) -> None:
-    """Raise TypeError unless `texts` is a sequence of sentences; a plain string would be encoded
-    letter by letter."""
-    if isinstance(texts, (str, bytes)):
-        raise TypeError("encode takes a sequence of texts, not one text: pass [text]")
-
-
-def check_each(texts: Sequence[str], first: int = 0) -> None:
-    """Raise TypeError that names the first element that is no ``str``; `first` is the number of
-    ``texts[0]``."""
-    for number, text in enumerate(texts, first):
-        if not isinstance(text, str):
-            raise TypeError(f"text {number} is {type(text).__name__}, not str")
 
 
 def check_arrow(texts: pa.Array | pa.ChunkedArray) -> None:

@@ -24,9 +24,9 @@ from mining.encoder.model import StoredNetwork, StoredTable
 from mining.encoder.networks.average import AverageNetwork
 from mining.encoder.tokenizers import Tokenizer
 from mining.encoder.tokenizers.pieces import PieceTokenizer
-from mining.encoder.tokens import Tokens
+from mining.encoder.tokens import Tokens, check_texts
 from mining.encoder.word_cache.table import WORD_MEMORY, CachedPieces, WordStatistics
-from mining.text_arrays import Texts, check_arrow, check_texts, strings, utf8_blocks
+from mining.text_arrays import Texts, check_arrow, strings, utf8_blocks
 
 if TYPE_CHECKING:
     from mining.encoder.model_folder import ModelDescription

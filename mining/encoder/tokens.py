@@ -75,3 +75,18 @@ class Tokens(NamedTuple):
         first = np.searchsorted(np.flatnonzero(self.ids == unknown), self.offsets[:-1][lost])
         keep[np.flatnonzero(self.ids == unknown)[first]] = True
         return self.select(keep)
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Raise TypeError unless `texts` is a sequence of sentences; a plain string would be encoded
+    letter by letter."""
+    if isinstance(texts, (str, bytes)):
+        raise TypeError("encode takes a sequence of texts, not one text: pass [text]")
+
+
+def check_each(texts: Sequence[str], first: int = 0) -> None:
+    """Raise TypeError that names the first element that is no ``str``; `first` is the number of
+    ``texts[0]``."""
+    for number, text in enumerate(texts, first):
+        if not isinstance(text, str):
+            raise TypeError(f"text {number} is {type(text).__name__}, not str")

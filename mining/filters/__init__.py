@@ -28,10 +28,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import pyarrow as pa
 from pydantic import ModelWrapValidatorHandler, model_validator
 
 from mining.config.base import Settings
@@ -39,7 +38,9 @@ from mining.config.corpus import BitextSpec
 from mining.config.registered import RegisteredSettings
 from mining.filters._tokens import token_length
 from mining.registry import Registry
-from mining.schemas import Reason
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Bounds = tuple[float, float]
 """Least and greatest score that is kept."""
@@ -80,6 +81,8 @@ class PairBatch:
 
     def where(self, keep: np.ndarray) -> PairBatch:
         """The pairs for which `keep`, (n,) bool, is true."""
+        import pyarrow as pa
+
         return replace(self, table=self.table.filter(pa.array(keep)))
 
 
@@ -213,6 +216,8 @@ def judge(batch: PairBatch, filters: Sequence[Filter]) -> np.ndarray:
 
     The filters are asked in their order, each for the pairs that those before it have kept.
     """
+    from mining.schemas import Reason
+
     found = np.full(len(batch), None, object)
     rows = np.arange(len(batch))
     for one in filters:

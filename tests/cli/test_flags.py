@@ -129,7 +129,7 @@ def test_help_has_examples(name: str) -> None:
 
 @pytest.mark.parametrize("filters", [True, False])
 def test_help_imports_nothing_heavy(filters: bool) -> None:
-    """The modules of filters, whose settings are flags, may import numpy and pyarrow."""
+    """The modules of filters and tokenizers, whose settings are flags, may import numpy."""
     names = [name for name in all_commands() if filters == (name in ("prepare", "train"))]
     script = (
         "import sys, click\n"
@@ -139,7 +139,7 @@ def test_help_imports_nothing_heavy(filters: bool) -> None:
         "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) & set(HEAVY) <= ({"numpy", "pyarrow"} if filters else set())
+    assert set(done.stdout.split()) & set(HEAVY) <= ({"numpy"} if filters else set())
 
 
 def test_flags_of_before_are_read_with_a_note(

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from mining.config.base import Flag
 from mining.encoder.tokenizers import LearningSettings
-from mining.text_arrays import check_each, check_texts
+from mining.encoder.tokens import check_each, check_texts
 from mining.unseen import without_unseen
 
 UNKNOWN = 0

@@ -13,9 +13,8 @@ from mining.config.base import Flag
 from mining.devices import resolve_threads
 from mining.encoder.normaliser import applied_model
 from mining.encoder.tokenizers import TOKENIZERS, LearningSettings, Tokenizer, needed_file
-from mining.encoder.tokens import WORD_BOUNDARY, Tokens
+from mining.encoder.tokens import WORD_BOUNDARY, Tokens, check_each, check_texts
 from mining.errors import InputError
-from mining.text_arrays import check_each, check_texts
 
 PIECES_FILE = "sentencepiece.model"
 _LONGEST_REASON = 200

@@ -16,9 +16,8 @@ from mining.devices import resolve_threads
 from mining.encoder.normaliser import check_model
 from mining.encoder.tokenizers import TOKENIZERS, Tokenizer
 from mining.encoder.tokenizers.pieces import PIECES_FILE, sentencepiece_processor
-from mining.encoder.tokens import Tokens
+from mining.encoder.tokens import Tokens, check_each, check_texts
 from mining.errors import UsageError
-from mining.text_arrays import check_each, check_texts
 
 UNKNOWN = "UUUNKKK"
 """The entry of a vocabulary that stands for a text in which nothing is known."""
