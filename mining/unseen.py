@@ -3,9 +3,9 @@
 Soft hyphens, zero-width and direction marks, variation selectors and fillers are invisible; the
 Arabic tatweel only stretches a word, and Arabic vowel signs and Hebrew points are left out of most
 texts. An encoder that looked at them would put a text far from its own copy without them. They are
-left out wherever a text is cut into units: of words and n-grams in `units.normalise`, of pieces by
-the model's own rules, to which `normaliser` adds them. Released models are the exception: they read
-as the code published with them does.
+left out wherever a text is cut into tokens: words and n-grams in `tokenizers._types`, pieces by the
+model's own rules, to which `normaliser` adds them. P-SP models are the exception: they read as the
+code published with them does.
 
 Sources: Unicode's property ``Default_Ignorable_Code_Point`` (assigned characters only), interlinear
 annotation marks (U+FFF9 to U+FFFB), and for the signs the Unicode Standard, sections 9.1 and 9.2

@@ -8,7 +8,7 @@ memory or goes in circles for ever.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from mining.encoder.proto import fields, parts_of
 from mining.unseen import UNSEEN, UNSEEN_BYTES
 
 LONGEST_KEY = 32
-"""Bytes of a key; sentencepiece has room for so many matches at one place of a text. The longest
+"""Bytes of a key; sentencepiece has room for so many matches at one position of a text. The longest
 known has 12."""
 LONGEST_REPLACEMENT = 256
 """Bytes that a key becomes at most; the longest known are 33."""
@@ -24,6 +24,8 @@ MOST_KEYS = 1 << 22
 """Ways through the trie; the rules that come with sentencepiece have some 230,000."""
 _MOST_UNITS = (1 << 21) - (1 << 16)
 """Offsets of a trie reach so far, with room for what is added."""
+_Keys: TypeAlias = "dict[int, _Keys]"
+"""By byte what may follow it; nothing where a key ends."""
 _BLOCK = 256
 _BYTES = np.arange(_BLOCK)
 LEAF, HAS_LEAF, _NO_CHILD = np.uint32(1 << 31), np.uint32(1 << 8), np.uint32(1 << 31)
@@ -104,11 +106,11 @@ def _check(units: np.ndarray, values: np.ndarray) -> None:
     a unit."""
     if len(units) > _MOST_UNITS:
         raise ValueError(f"the rules of normalisation have {len(units):,} places, more than {_MOST_UNITS:,}")
-    places, bases = np.arange(len(units)), child_bases(units)
+    bases = child_bases(units)
     children = np.flatnonzero(units < LEAF)
     parents = children ^ (units[children] & 0xFF).astype(np.int64)
     zeros = np.flatnonzero(values == 0)
-    nodes, ways, total = places[:1], np.ones(1), 1.0
+    nodes, ways, total = np.zeros(1, np.int64), np.ones(1), 1.0
     for _ in range(LONGEST_KEY + 1):
         if (bases[nodes] | 0xFF).max() >= len(units):
             raise ValueError("the rules of normalisation lead out of themselves")
@@ -124,7 +126,7 @@ def _check(units: np.ndarray, values: np.ndarray) -> None:
 
 
 def _check_replacements(leaves: np.ndarray, zeros: np.ndarray) -> None:
-    """The replacements that units stand for end, and soon; `zeros` are the places of their ends."""
+    """The replacements that units stand for end, and soon; `zeros` are where they end."""
     starts = (leaves & ~LEAF).astype(np.int64)
     if not len(starts):
         return
@@ -142,11 +144,11 @@ def without_unseen_rules(blob: bytes) -> bytes:
     """
     units, values = read_rules(blob)
     units, values = _cleaned(units, values)
-    keys: dict[int, Any] = {}
+    keys: _Keys = {}
     for character in UNSEEN:
-        place = keys
+        below = keys
         for byte in character.encode():
-            place = place.setdefault(byte, {})
+            below = below.setdefault(byte, {})
     editor = _Editor(units, empty=len(values) - 1)
     editor.merge(0, keys)
     units = editor.units[: editor.used]
@@ -171,7 +173,7 @@ def _cleaned(units: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 class _Editor:
     """Adds keys to a trie. Parts of it are shared by several keys, so what is changed is copied to
-    a place of its own.
+    a block of its own.
 
     A unit is a byte (bits 0 to 7), whether a key ends there (bit 8), and how far from it its
     children are.
@@ -182,7 +184,7 @@ class _Editor:
         self.units, self.used, self._empty = units.copy(), len(units), np.uint32(empty)
         self._ends = -1
 
-    def merge(self, node: int, keys: dict[int, Any]) -> None:
+    def merge(self, node: int, keys: _Keys) -> None:
         """Add `keys` (by byte what follows it, nothing where a key ends) below the unit `node`."""
         base = self._moved(node)
         for byte, below in keys.items():

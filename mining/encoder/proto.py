@@ -27,7 +27,7 @@ _Value = int | bytes | float
 
 
 class Piece(NamedTuple):
-    """One piece; its id is its place in the list."""
+    """One piece; its id is its index in the list."""
 
     text: bytes
     """UTF-8"""
@@ -62,18 +62,18 @@ def parts_of(model: bytes) -> tuple[bytes, list[bytes]]:
 
     Raises ValueError when it is not one, or has more than `MOST_PIECES` pieces.
     """
-    place, count, size = 0, 0, len(model)
+    at, count, size = 0, 0, len(model)
     # Nearly all of a file are short messages with a piece each: they are stepped over.
     with suppress(IndexError):
-        while model[place] == 0x0A and (length := model[place + 1]) < 0x80:
-            place += 2 + length
+        while model[at] == 0x0A and (length := model[at + 1]) < 0x80:
+            at += 2 + length
             count += 1
     if count > MOST_PIECES:
         raise ValueError(f"more than {MOST_PIECES:,} pieces")
-    if place > size:
-        raise ValueError(f"a field ends at byte {place} of {size}")
-    kept, rules = [model[:place]], []
-    for number, value, first, last in _spans(model, place):
+    if at > size:
+        raise ValueError(f"a field ends at byte {at} of {size}")
+    kept, rules = [model[:at]], []
+    for number, value, first, last in _spans(model, at):
         count += number == _PIECES
         if count > MOST_PIECES:
             raise ValueError(f"more than {MOST_PIECES:,} pieces")
@@ -130,39 +130,39 @@ def fields(data: bytes) -> Iterator[tuple[int, _Value]]:
         yield number, value
 
 
-def _spans(data: bytes, place: int) -> Iterator[tuple[int, _Value, int, int]]:
-    """Fields from byte `place` on: number, value, and where the field starts and ends."""
-    while place < len(data):
-        start = place
-        tag, place = _varint(data, place)
+def _spans(data: bytes, at: int) -> Iterator[tuple[int, _Value, int, int]]:
+    """Fields from byte `at` on: number, value, and where the field starts and ends."""
+    while at < len(data):
+        start = at
+        tag, at = _varint(data, at)
         kind = tag & 7
         value: _Value
         if kind == _VARINT:
-            value, place = _varint(data, place)
+            value, at = _varint(data, at)
         else:
             size = {_FIXED32: 4, _FIXED64: 8}.get(kind, 0)
             if kind == _BYTES:
-                size, place = _varint(data, place)
+                size, at = _varint(data, at)
             elif not size:
-                raise ValueError(f"wire type {kind} at byte {place}")
-            if place + size > len(data):
-                raise ValueError(f"a field ends at byte {place + size} of {len(data)}")
-            value = data[place : place + size]
+                raise ValueError(f"wire type {kind} at byte {at}")
+            if at + size > len(data):
+                raise ValueError(f"a field ends at byte {at + size} of {len(data)}")
+            value = data[at : at + size]
             if kind == _FIXED32:
                 value = float(_FLOAT.unpack(value)[0])
-            place += size
-        yield tag >> 3, value, start, place
+            at += size
+        yield tag >> 3, value, start, at
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     """An integer of 7 bits a byte, and where it ends."""
     value = shift = 0
     while True:
-        if place >= len(data) or shift > 63:
-            raise ValueError(f"an integer without end at byte {place}")
-        byte = data[place]
+        if at >= len(data) or shift > 63:
+            raise ValueError(f"an integer without end at byte {at}")
+        byte = data[at]
         value |= (byte & 0x7F) << shift
-        place += 1
+        at += 1
         if byte < 0x80:
-            return value, place
+            return value, at
         shift += 7
