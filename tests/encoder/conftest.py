@@ -56,22 +56,22 @@ def tokenizer(pieces_model: bytes) -> PieceTokenizer:
 
 
 @pytest.fixture(scope="session")
-def all_units(tokenizer: PieceTokenizer) -> dict[str, Tokenizer]:
+def all_tokenizers(tokenizer: PieceTokenizer) -> dict[str, Tokenizer]:
     """One unit of each kind, by kind."""
     sentences = made_up_sentences(300)
-    units = [
+    tokenizers = [
         tokenizer,
         WordSettings(types=70).learn(sentences),
         TrigramSettings(types=90).learn(sentences),
         NgramSettings().learn(sentences),
     ]
-    return {unit.kind: unit for unit in units}
+    return {unit.kind: unit for unit in tokenizers}
 
 
-def random_network(name: str, units: Sequence[Tokenizer], languages: int = 1) -> Network:
+def random_network(name: str, tokenizers: Sequence[Tokenizer], languages: int = 1) -> Network:
     """A network of `ARCHITECTURES` with random parameters."""
     settings = NetworkSettings.model_validate({"dim": 12, **ARCHITECTURES[name]})
-    network = fresh_network(settings, [unit.size * languages for unit in units], 0.5, seed=3)
+    network = fresh_network(settings, [tokenizer.size * languages for tokenizer in tokenizers], 0.5, seed=3)
     generator = torch.Generator().manual_seed(7)
     for weight in network.weights.values():
         # A bias of zeros or an identity would hide a mistake.
@@ -79,17 +79,17 @@ def random_network(name: str, units: Sequence[Tokenizer], languages: int = 1) ->
     return network
 
 
-def units_of(name: str, all_units: dict[str, Tokenizer]) -> list[Tokenizer]:
+def tokenizers_of(name: str, all_tokenizers: dict[str, Tokenizer]) -> list[Tokenizer]:
     """The units that the architecture `name` works on."""
-    return [all_units[kind] for kind in ARCHITECTURES[name].get("units", ["pieces"])]
+    return [all_tokenizers[kind] for kind in ARCHITECTURES[name].get("units", ["pieces"])]
 
 
 @pytest.fixture(scope="session")
-def model(all_units: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(all_tokenizers: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an SP model with random vectors."""
     folder = tmp_path_factory.mktemp("model") / "model"
-    units = units_of("sp", all_units)
-    save_model(folder, random_network("sp", units), units, languages=["aa", "bb"])
+    tokenizers = tokenizers_of("sp", all_tokenizers)
+    save_model(folder, random_network("sp", tokenizers), tokenizers, languages=["aa", "bb"])
     return folder
 
 

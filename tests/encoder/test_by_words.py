@@ -19,7 +19,7 @@ from mining.encoder.averaging import unit_rows
 from mining.encoder.encoder import average_on_device, averaged_table, in_order
 from mining.encoder.networks.average import AverageNetwork
 from mining.encoder.word_cache import CachedPieces
-from tests.encoder.conftest import made_up_sentences, random_network, units_of
+from tests.encoder.conftest import made_up_sentences, random_network, tokenizers_of
 
 TEXTS = [*made_up_sentences(300, seed=4), "", "漢字", " \u2028", "bake 漢 \ud800", "Ba\u2581ke"]
 DTYPES = ["float32", "float16", "int8"]
@@ -79,10 +79,10 @@ def test_first_dimensions_only(model: Path, dim: int) -> None:
     assert cut.encode(TEXTS)[0].tobytes() == encoder.encode(TEXTS)[0].tobytes()
 
 
-def test_arrow_arrays_give_the_same_as_lists(encoder: SentenceEncoder, all_units: dict[str, Tokenizer]) -> None:
+def test_arrow_arrays_give_the_same_as_lists(encoder: SentenceEncoder, all_tokenizers: dict[str, Tokenizer]) -> None:
     texts = [text for text in TEXTS if "\ud800" not in text]
-    units = units_of("sum", all_units)
-    for one in (encoder, SentenceEncoder(random_network("sum", units), units, "sum")):
+    tokenizers = tokenizers_of("sum", all_tokenizers)
+    for one in (encoder, SentenceEncoder(random_network("sum", tokenizers), tokenizers, "sum")):
         expected = one.encode(texts)[0].tobytes()
         for array in (pa.array(texts), pa.array(texts, pa.large_string()), pa.chunked_array([texts[:9], texts[9:]])):
             assert one.encode(array)[0].tobytes() == expected
@@ -118,10 +118,12 @@ def test_a_table_that_learns_is_followed(encoder: SentenceEncoder) -> None:
     assert own.encode(TEXTS)[0].tobytes() == plain(own, TEXTS).tobytes() != before.tobytes()
 
 
-def test_other_models_say_why_they_go_the_plain_way(all_units: dict[str, Tokenizer], tokenizer: PieceTokenizer) -> None:
+def test_other_models_say_why_they_go_the_plain_way(
+    all_tokenizers: dict[str, Tokenizer], tokenizer: PieceTokenizer
+) -> None:
     for name in ("word", "sum", "lstm", "projection", "charagram"):
-        units = units_of(name, all_units)
-        encoder = SentenceEncoder(random_network(name, units), units, name)
+        tokenizers = tokenizers_of(name, all_tokenizers)
+        encoder = SentenceEncoder(random_network(name, tokenizers), tokenizers, name)
         assert encoder.plain == "it does more than average pieces"
         assert encoder.statistics is None
         assert averaged_table(encoder.network) is None
@@ -136,10 +138,10 @@ def test_other_models_say_why_they_go_the_plain_way(all_units: dict[str, Tokeniz
     assert other.encode(TEXTS)[0].tobytes() == SentenceEncoder(network, [tokenizer], "own").encode(TEXTS)[0].tobytes()
 
 
-def test_projection_worked_into_the_table(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
-    units = units_of("sp", all_units)
-    table = random_network("sp", units).tables["pieces"]
-    save_model(tmp_path, AverageNetwork({"pieces": table}, "sum", torch.rand(5, 12)), units)
+def test_projection_worked_into_the_table(all_tokenizers: dict[str, Tokenizer], tmp_path: Path) -> None:
+    tokenizers = tokenizers_of("sp", all_tokenizers)
+    table = random_network("sp", tokenizers).tables["pieces"]
+    save_model(tmp_path, AverageNetwork({"pieces": table}, "sum", torch.rand(5, 12)), tokenizers)
     encoder = load_encoder(tmp_path)
     assert encoder.plain is None
     assert encoder.encode(TEXTS)[0].tobytes() == plain(encoder, TEXTS).tobytes()

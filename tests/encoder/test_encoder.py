@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 from mining.encoder import Encoder, SentenceEncoder, Tokenizer, Tokens
 from mining.encoder import encoder as module
 from mining.encoder.networks.average import AverageNetwork
-from tests.encoder.conftest import ARCHITECTURES, random_network, units_of
+from tests.encoder.conftest import ARCHITECTURES, random_network, tokenizers_of
 
 TEXTS = st.lists(st.text(alphabet="bakelomi nutisora漢?\u2028\r\ud800", max_size=60), min_size=1, max_size=24)
 NAMES = sorted(ARCHITECTURES)
 
 
 @pytest.fixture(scope="module")
-def encoders(all_units: dict[str, Tokenizer]) -> dict[str, SentenceEncoder]:
-    units = {name: units_of(name, all_units) for name in NAMES}
-    return {name: SentenceEncoder(random_network(name, units[name]), units[name], name) for name in NAMES}
+def encoders(all_tokenizers: dict[str, Tokenizer]) -> dict[str, SentenceEncoder]:
+    tokenizers = {name: tokenizers_of(name, all_tokenizers) for name in NAMES}
+    return {name: SentenceEncoder(random_network(name, tokenizers[name]), tokenizers[name], name) for name in NAMES}
 
 
 def own_mean(encoder: SentenceEncoder, text: str) -> np.ndarray:
     """The sum of the mean vectors of each kind of unit, one addition at a time, at length one."""
     total = np.zeros(encoder.dim)
-    for unit, table in zip(encoder.tokenizers, encoder.network.tables.values(), strict=True):  # type: ignore[attr-defined]
-        ids = unit([text]).ids
+    for tokenizer, table in zip(encoder.tokenizers, encoder.network.tables.values(), strict=True):  # type: ignore[attr-defined]
+        ids = tokenizer([text]).ids
         for number in ids.tolist():
             total += table[number].double().numpy() / len(ids)
     return total / np.linalg.norm(total) if total.any() else total
@@ -40,7 +40,7 @@ def test_vectors_equal_the_slow_mean(encoders: dict[str, SentenceEncoder], name:
     assert vectors.dtype == np.float32
     assert vectors.flags.c_contiguous
     np.testing.assert_allclose(vectors, [own_mean(encoder, text) for text in texts], atol=1e-6)
-    filled = [any(len(unit([text]).ids) for unit in encoder.tokenizers) for text in texts]
+    filled = [any(len(tokenizer([text]).ids) for tokenizer in encoder.tokenizers) for text in texts]
     assert valid.tolist() == filled
     assert not vectors[~valid].any()
 
@@ -50,8 +50,8 @@ def test_concatenation_has_the_means_side_by_side(encoders: dict[str, SentenceEn
     vectors, _ = encoder.encode(["bake lomi", "soraba"])
     for row, text in zip(vectors, ["bake lomi", "soraba"], strict=True):
         means = []
-        for unit, table in zip(encoder.tokenizers, encoder.network.tables.values(), strict=True):  # type: ignore[attr-defined]
-            means.append(table[torch.from_numpy(unit([text]).ids.astype(np.int64))].mean(0))
+        for tokenizer, table in zip(encoder.tokenizers, encoder.network.tables.values(), strict=True):  # type: ignore[attr-defined]
+            means.append(table[torch.from_numpy(tokenizer([text]).ids.astype(np.int64))].mean(0))
         expected = torch.cat(means)
         np.testing.assert_allclose(row, expected / expected.norm(), atol=1e-6)
 

@@ -21,7 +21,7 @@ from mining.encoder.networks.average import AverageNetwork
 from mining.encoder.tokenizers import load_tokenizer
 from mining.encoder.tokenizers.pieces import PIECES_FILE
 from mining.errors import UsageError
-from tests.encoder.conftest import made_up_sentences, random_network, units_of
+from tests.encoder.conftest import made_up_sentences, random_network, tokenizers_of
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def copy(model: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def other(all_units: dict[str, Tokenizer], tmp_path: Path) -> Path:
+def other(all_tokenizers: dict[str, Tokenizer], tmp_path: Path) -> Path:
     """A model with the same units and other vectors."""
-    units = units_of("sp", all_units)
-    network = random_network("sp", units)
+    tokenizers = tokenizers_of("sp", all_tokenizers)
+    network = random_network("sp", tokenizers)
     network.tables["pieces"].neg_().add_(0.25)
-    save_model(tmp_path / "other", network, units)
+    save_model(tmp_path / "other", network, tokenizers)
     return tmp_path / "other"
 
 
@@ -155,21 +155,21 @@ def test_settings_that_cannot_be_are_named(copy: Path, key: str, value: Any) -> 
     assert len(str(error.value)) < 400
 
 
-def test_which_half_is_whose_is_part_of_the_name(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
-    units = units_of("sp", all_units)
-    network = random_network("sp", units, languages=2)
-    names = [save_model(tmp_path / "m", network, units, languages=codes) for codes in (["aa", "bb"], ["bb", "aa"])]
+def test_which_half_is_whose_is_part_of_the_name(all_tokenizers: dict[str, Tokenizer], tmp_path: Path) -> None:
+    tokenizers = tokenizers_of("sp", all_tokenizers)
+    network = random_network("sp", tokenizers, languages=2)
+    names = [save_model(tmp_path / "m", network, tokenizers, languages=codes) for codes in (["aa", "bb"], ["bb", "aa"])]
     assert len(set(names)) == 2
-    shared = random_network("sp", units)
-    names = [save_model(tmp_path / "s", shared, units, languages=codes) for codes in (["aa", "bb"], ["bb", "aa"])]
+    shared = random_network("sp", tokenizers)
+    names = [save_model(tmp_path / "s", shared, tokenizers, languages=codes) for codes in (["aa", "bb"], ["bb", "aa"])]
     assert len(set(names)) == 1
 
 
-def test_tables_of_one_and_of_two_languages_are_not_saved(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
-    units = [all_units[kind] for kind in ("pieces", "words")]
-    tables = {unit.kind: torch.ones(unit.size * halves, 3) for unit, halves in zip(units, (1, 2), strict=True)}
+def test_tables_of_one_and_of_two_languages_are_not_saved(all_tokenizers: dict[str, Tokenizer], tmp_path: Path) -> None:
+    tokenizers = [all_tokenizers[kind] for kind in ("pieces", "words")]
+    tables = {unit.kind: torch.ones(unit.size * halves, 3) for unit, halves in zip(tokenizers, (1, 2), strict=True)}
     with pytest.raises(ValueError, match="some tables are of one language, others of two"):
-        save_model(tmp_path / "m", AverageNetwork(tables), units)
+        save_model(tmp_path / "m", AverageNetwork(tables), tokenizers)
 
 
 def test_languages_kept_apart_have_two_names(copy: Path) -> None:
@@ -254,8 +254,8 @@ def test_sizes_of_ngrams_that_cannot_be(sizes: Any) -> None:
         load_tokenizer("ngrams", {"ngrams.txt": b"ab\n"}, {"sizes": sizes})
 
 
-def test_names_that_are_not_utf8_are_kept_for_the_reader(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
-    units = units_of("sp", all_units)
-    save_model(tmp_path / "m", random_network("sp", units), units, training={"file": "caf\udce9.pt"})
+def test_names_that_are_not_utf8_are_kept_for_the_reader(all_tokenizers: dict[str, Tokenizer], tmp_path: Path) -> None:
+    tokenizers = tokenizers_of("sp", all_tokenizers)
+    save_model(tmp_path / "m", random_network("sp", tokenizers), tokenizers, training={"file": "caf\udce9.pt"})
     assert read_description(tmp_path / "m").training == {"file": r"caf\xe9.pt"}
     assert np.isfinite(load_encoder(tmp_path / "m").encode(["bake"])[0]).all()

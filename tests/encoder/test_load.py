@@ -12,20 +12,20 @@ from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, model_folde
 from mining.encoder.model import StoredNetwork, StoredTable
 from mining.encoder.networks.average import AverageNetwork
 from mining.errors import UsageError
-from tests.encoder.conftest import ARCHITECTURES, made_up_sentences, random_network, units_of
+from tests.encoder.conftest import ARCHITECTURES, made_up_sentences, random_network, tokenizers_of
 
 TEXTS = [*made_up_sentences(60, seed=9), "", "漢字"]
 NAMES = sorted(ARCHITECTURES)
 
 
 @pytest.fixture(scope="module")
-def folders(all_units: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(all_tokenizers: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A model folder of each architecture."""
     made = {}
     for name in NAMES:
         made[name] = tmp_path_factory.mktemp(name) / "model"
-        units = units_of(name, all_units)
-        save_model(made[name], random_network(name, units), units)
+        tokenizers = tokenizers_of(name, all_tokenizers)
+        save_model(made[name], random_network(name, tokenizers), tokenizers)
     return made
 
 
@@ -66,10 +66,10 @@ def test_small_tables_change_vectors_little(folders: dict[str, Path], name: str,
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_model_saved_small_is_the_model_loaded_small(
-    folders: dict[str, Path], name: str, dtype: str, all_units: dict[str, Tokenizer], tmp_path: Path
+    folders: dict[str, Path], name: str, dtype: str, all_tokenizers: dict[str, Tokenizer], tmp_path: Path
 ) -> None:
-    units = units_of(name, all_units)
-    saved = save_model(tmp_path / "small", random_network(name, units), units, dtype=dtype)
+    tokenizers = tokenizers_of(name, all_tokenizers)
+    saved = save_model(tmp_path / "small", random_network(name, tokenizers), tokenizers, dtype=dtype)
     expected, _ = load_encoder(folders[name], dtype=dtype).encode(TEXTS)
     for asked in ("float32", dtype):
         encoder = load_encoder(tmp_path / "small", dtype=asked)
@@ -132,26 +132,26 @@ def test_vectors_too_long_for_float16_are_an_error(encoder: SentenceEncoder) -> 
 
 
 @pytest.fixture(scope="module")
-def apart(all_units: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def apart(all_tokenizers: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with a table for each of two languages."""
     folder = tmp_path_factory.mktemp("apart") / "model"
-    units = units_of("sum", all_units)
-    save_model(folder, random_network("sum", units, languages=2), units, languages=["aa", "bb"])
+    tokenizers = tokenizers_of("sum", all_tokenizers)
+    save_model(folder, random_network("sum", tokenizers, languages=2), tokenizers, languages=["aa", "bb"])
     return folder
 
 
 @pytest.mark.parametrize(("language", "place"), [("aa", 0), ("bb", 1)])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_each_language_has_its_half_of_the_tables(
-    apart: Path, all_units: dict[str, Tokenizer], language: str, place: int, dtype: str
+    apart: Path, all_tokenizers: dict[str, Tokenizer], language: str, place: int, dtype: str
 ) -> None:
-    units = units_of("sum", all_units)
-    whole = random_network("sum", units, languages=2)
+    tokenizers = tokenizers_of("sum", all_tokenizers)
+    whole = random_network("sum", tokenizers, languages=2)
     half = {
-        unit.kind: table[place * unit.size : (place + 1) * unit.size]
-        for unit, table in zip(units, whole.tables.values(), strict=True)
+        tokenizer.kind: table[place * tokenizer.size : (place + 1) * tokenizer.size]
+        for tokenizer, table in zip(tokenizers, whole.tables.values(), strict=True)
     }
-    expected, _ = SentenceEncoder(AverageNetwork(half), units, "half").encode(TEXTS)
+    expected, _ = SentenceEncoder(AverageNetwork(half), tokenizers, "half").encode(TEXTS)
     found, _ = load_encoder(apart, dtype=dtype, language=language).encode(TEXTS)
     np.testing.assert_allclose(found, expected, atol=1e-6 if dtype == "float32" else 4e-2)
 
@@ -164,9 +164,9 @@ def test_language_is_asked_for_where_it_matters(apart: Path, folders: dict[str, 
     assert load_encoder(apart, language="aa").hash != load_encoder(apart, language="bb").hash
 
 
-def test_languages_without_names_are_source_and_target(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
-    units = units_of("sp", all_units)
-    save_model(tmp_path / "model", random_network("sp", units, languages=2), units)
+def test_languages_without_names_are_source_and_target(all_tokenizers: dict[str, Tokenizer], tmp_path: Path) -> None:
+    tokenizers = tokenizers_of("sp", all_tokenizers)
+    save_model(tmp_path / "model", random_network("sp", tokenizers, languages=2), tokenizers)
     load_encoder(tmp_path / "model", language="target")
     with pytest.raises(UsageError, match="source or target"):
         load_encoder(tmp_path / "model")

@@ -12,7 +12,7 @@ from mining.encoder import SentenceEncoder, Tokenizer, load_encoder, save_model
 from mining.encoder.model_folder import read_description
 from mining.encoder.networks.average import AverageNetwork
 from mining.errors import UsageError
-from tests.encoder.conftest import ARCHITECTURES, made_up_sentences, random_network, units_of
+from tests.encoder.conftest import ARCHITECTURES, made_up_sentences, random_network, tokenizers_of
 
 
 @pytest.fixture
@@ -30,15 +30,17 @@ def table_of(encoder: SentenceEncoder) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", sorted(ARCHITECTURES))
-def test_every_architecture_comes_back_as_it_was(name: str, all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
-    units = units_of(name, all_units)
-    network = random_network(name, units)
-    saved = save_model(tmp_path / "model", network, units, languages=["aa", "bb"], training={"steps": 3})
+def test_every_architecture_comes_back_as_it_was(
+    name: str, all_tokenizers: dict[str, Tokenizer], tmp_path: Path
+) -> None:
+    tokenizers = tokenizers_of(name, all_tokenizers)
+    network = random_network(name, tokenizers)
+    saved = save_model(tmp_path / "model", network, tokenizers, languages=["aa", "bb"], training={"steps": 3})
     files = {path.name for path in (tmp_path / "model").iterdir()}
     assert {"config.json", "model.safetensors", *read_description(tmp_path / "model").files()} == files
     loaded = load_encoder(tmp_path / "model")
     texts = [*made_up_sentences(40, seed=5), "", "漢字"]
-    before, valid = SentenceEncoder(network, units, "before").encode(texts)
+    before, valid = SentenceEncoder(network, tokenizers, "before").encode(texts)
     after, still_valid = loaded.encode(texts)
     assert (loaded.hash, loaded.dim) == (saved, network.dim)
     assert loaded.description.training == {"steps": 3}
@@ -137,15 +139,15 @@ def test_unknown_network_is_refused(copy: Path) -> None:
 
 
 def test_files_outside_the_folder_are_not_read(copy: Path) -> None:
-    units = [{"kind": "pieces", "settings": {}, "files": ["../sentencepiece.model"]}]
-    edit(copy, units=units)
+    tokenizers = [{"kind": "pieces", "settings": {}, "files": ["../sentencepiece.model"]}]
+    edit(copy, units=tokenizers)
     with pytest.raises(UsageError, match="which cannot be"):
         load_encoder(copy)
 
 
-def test_vocabulary_cut_short_at_a_line_is_noticed(all_units: dict[str, Tokenizer], tmp_path: Path) -> None:
-    units = units_of("word", all_units)
-    save_model(tmp_path / "model", random_network("word", units), units)
+def test_vocabulary_cut_short_at_a_line_is_noticed(all_tokenizers: dict[str, Tokenizer], tmp_path: Path) -> None:
+    tokenizers = tokenizers_of("word", all_tokenizers)
+    save_model(tmp_path / "model", random_network("word", tokenizers), tokenizers)
     path = tmp_path / "model" / "words.txt"
     path.write_bytes(path.read_bytes().rsplit(b"\n", 2)[0] + b"\n")
     with pytest.raises(UsageError, match=r"65 rows of words, but .*words\.txt ask for 64"):

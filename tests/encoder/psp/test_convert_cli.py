@@ -13,7 +13,7 @@ import torch
 
 from mining.encoder import SentenceEncoder, load_encoder, save_model
 from mining.encoder.psp import read_psp
-from tests.encoder.conftest import made_up_sentences, random_network, units_of
+from tests.encoder.conftest import made_up_sentences, random_network, tokenizers_of
 from tests.encoder.psp import rendering
 from tests.encoder.psp.conftest import checkpoint
 
@@ -81,9 +81,9 @@ def test_hub_folder_in_float16(bitext: Callable, hub_folder: Callable[..., Path]
 @pytest.mark.parametrize("name", ["sp", "sum", "concatenation", "projection", "charagram"])
 @pytest.mark.parametrize(("dtype", "loss"), [("float32", 1e-6), ("float16", 2e-3), ("int8", 4e-2)])
 def test_model_becomes_smaller(
-    name: str, dtype: str, loss: float, bitext: Callable, all_units: dict, tmp_path: Path
+    name: str, dtype: str, loss: float, bitext: Callable, all_tokenizers: dict, tmp_path: Path
 ) -> None:
-    units = units_of(name, all_units)
+    units = tokenizers_of(name, all_tokenizers)
     save_model(tmp_path / "model", random_network(name, units), units, languages=["aa", "bb"])
     ended = bitext(
         "convert", tmp_path / "model", "--dim", 5, "--dtype", dtype, "--output", tmp_path / "small", "--to", "model"
@@ -117,8 +117,8 @@ def test_what_has_no_meaning_is_refused(bitext: Callable, model: Path, tmp_path:
     assert not (tmp_path / "out").exists()
 
 
-def test_lstm_keeps_its_dimensions(bitext: Callable, all_units: dict, tmp_path: Path) -> None:
-    units = units_of("lstm", all_units)
+def test_lstm_keeps_its_dimensions(bitext: Callable, all_tokenizers: dict, tmp_path: Path) -> None:
+    units = tokenizers_of("lstm", all_tokenizers)
     save_model(tmp_path / "model", random_network("lstm", units), units)
     ended = bitext("convert", tmp_path / "model", "--dim", 3, "--output", tmp_path / "out")
     assert (ended.code, "keeps all its dimensions" in ended.err) == (2, True)

@@ -44,16 +44,16 @@ def test_rules_that_cannot_be_are_refused_at_once(pieces_model: bytes, name: str
 
 
 def test_faulty_rules_of_a_model_folder_are_told_with_its_name(pieces_model: bytes, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    unit = PieceTokenizer(pieces_model)
-    unit.model = rules.with_rules(pieces_model, rules.circle())
-    save_model(tmp_path / "m", random_network("sp", [unit]), [unit])
+    tokenizer = PieceTokenizer(pieces_model)
+    tokenizer.model = rules.with_rules(pieces_model, rules.circle())
+    save_model(tmp_path / "m", random_network("sp", [tokenizer]), [tokenizer])
     with pytest.raises(UsageError, match=r"m: sentencepiece\.model: .*go in circles"):
         load_encoder(tmp_path / "m")
 
 
 def test_rules_at_the_bounds_are_followed(pieces_model: bytes) -> None:
-    unit = PieceTokenizer(rules.with_rules(pieces_model, rules.growing(LONGEST_REPLACEMENT)))
-    assert unit._processor.normalize("a") == "\u2581" + "b" * LONGEST_REPLACEMENT
+    tokenizer = PieceTokenizer(rules.with_rules(pieces_model, rules.growing(LONGEST_REPLACEMENT)))
+    assert tokenizer._processor.normalize("a") == "\u2581" + "b" * LONGEST_REPLACEMENT
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,10 @@ def test_rules_differ_in_what_is_unseen_only(trained: Callable[..., PieceTokeniz
 def test_longer_rules_go_on_from_what_is_unseen(tmp_path, trained: Callable[..., PieceTokenizer]) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "rules.tsv"
     path.write_text("2581\t20\nAD 61\t62\nAD AD\t63\n640\t64 640\n")
-    unit = trained(normalization_rule_name="", normalization_rule_tsv=str(path))
-    assert unit._processor.normalize("x\u00ada x\u00ad\u00ad x\u00adx x\u0640x") == "\u2581xb\u2581xc\u2581xx\u2581xx"
+    tokenizer = trained(normalization_rule_name="", normalization_rule_tsv=str(path))
+    assert (
+        tokenizer._processor.normalize("x\u00ada x\u00ad\u00ad x\u00adx x\u0640x") == "\u2581xb\u2581xc\u2581xx\u2581xx"
+    )
 
 
 def test_words_are_cut_by_the_same_rules(lower: PieceTokenizer) -> None:

@@ -11,7 +11,7 @@ import sentencepiece
 from mining.encoder import PieceTokenizer, SentenceEncoder, Tokenizer
 from mining.encoder.tokenizers._types import normalised
 from mining.unseen import UNSEEN, UNSEEN_BYTES, without_unseen
-from tests.encoder.conftest import made_up_sentences, random_network, units_of
+from tests.encoder.conftest import made_up_sentences, random_network, tokenizers_of
 from tests.encoder.word_cache.conftest import SENTENCES
 
 FORMS = {
@@ -28,14 +28,14 @@ FORMS = {
 def test_pieces_are_those_of_the_text_without_them(
     tokenizers: dict[str, PieceTokenizer], trained: Callable[..., PieceTokenizer], name: str
 ) -> None:
-    unit = tokenizers[name] if name in tokenizers else trained(normalization_rule_name=name)
+    tokenizer = tokenizers[name] if name in tokenizers else trained(normalization_rule_name=name)
     texts = [f"{character}ba{character}ke lomi{character} {character} so{character}{character}" for character in UNSEEN]
-    expected = unit(["bake lomi so"]).ids.tolist()
-    found = unit(texts)
+    expected = tokenizer(["bake lomi so"]).ids.tolist()
+    found = tokenizer(texts)
     assert [found.ids[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:], strict=False)] == [
         expected
     ] * len(texts)
-    assert not len(unit(list(UNSEEN)).ids)
+    assert not len(tokenizer(list(UNSEEN)).ids)
 
 
 def test_forms_come_apart_first(tokenizers: dict[str, PieceTokenizer]) -> None:
@@ -46,19 +46,19 @@ def test_forms_come_apart_first(tokenizers: dict[str, PieceTokenizer]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "trigrams", "ngrams"])
-def test_other_units_are_those_of_the_text_without_them(all_units: dict[str, Tokenizer], kind: str) -> None:
-    unit = all_units[kind]
+def test_other_units_are_those_of_the_text_without_them(all_tokenizers: dict[str, Tokenizer], kind: str) -> None:
+    tokenizer = all_tokenizers[kind]
     texts = [f"{character}ba{character}ke lomi{character} {character}so" for character in UNSEEN]
-    expected = unit(["bake lomi so"]).ids.tolist()
+    expected = tokenizer(["bake lomi so"]).ids.tolist()
     assert expected
-    assert unit(texts).ids.tolist() == expected * len(texts)
-    assert not len(unit(list(UNSEEN)).ids)
+    assert tokenizer(texts).ids.tolist() == expected * len(texts)
+    assert not len(tokenizer(list(UNSEEN)).ids)
 
 
 @pytest.mark.parametrize("name", ["sp", "word", "trigram", "charagram", "lstm"])
-def test_vectors_are_the_same_bytes(all_units: dict[str, Tokenizer], name: str) -> None:
-    units = units_of(name, all_units)
-    encoder = SentenceEncoder(random_network(name, units), units, name)
+def test_vectors_are_the_same_bytes(all_tokenizers: dict[str, Tokenizer], name: str) -> None:
+    tokenizers = tokenizers_of(name, all_tokenizers)
+    encoder = SentenceEncoder(random_network(name, tokenizers), tokenizers, name)
     plain = made_up_sentences(20, seed=4)
     hyphenated = ["\u00ad".join(text) for text in plain]
     vectors, valid = encoder.encode(plain)
