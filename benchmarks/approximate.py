@@ -71,16 +71,19 @@ def flat_both_ways(source: np.ndarray, target: np.ndarray) -> None:
 
 
 def exact_seconds(source: np.ndarray, target: np.ndarray, part: int) -> dict[str, float]:
-    """Seconds of an exact search by each way, from one of `part` against two times `part` rows."""
+    """Seconds of an exact search by each method, of `part` against two times `part` rows."""
     left, right = source[:part], target[: 2 * part]
-    ways: dict[str, Callable[[], object]] = {
+    searches: dict[str, Callable[[], object]] = {
         "exact, float32": lambda: nearest_neighbours(left, right, K, TileProposer(halves=False)),
         "two flat searches of FAISS": lambda: flat_both_ways(left, right),
     }
     if bfloat16_is_fast():
-        ways = {"exact, bfloat16": lambda: nearest_neighbours(left, right, K, TileProposer(halves=True)), **ways}
+        searches = {
+            "exact, bfloat16": lambda: nearest_neighbours(left, right, K, TileProposer(halves=True)),
+            **searches,
+        }
     share = len(left) * len(right) / (len(source) * len(target))
-    return {name: seconds(way) / share for name, way in ways.items()}
+    return {name: seconds(search) / share for name, search in searches.items()}
 
 
 def choice(rows: Neighbours, own: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -93,9 +96,9 @@ def choice(rows: Neighbours, own: np.ndarray, other: np.ndarray) -> tuple[np.nda
 def exact_sample(source: Side, target: Side, sample: np.ndarray) -> tuple[Neighbours, np.ndarray, np.ndarray]:
     """Exact lists of sampled source rows, their means, and the means of their neighbours (n, k)."""
     lists = knn(source.vectors[sample], target.vectors, K)
-    wanted, place = np.unique(lists.ids, return_inverse=True)
+    wanted, index = np.unique(lists.ids, return_inverse=True)
     theirs = neighbour_means(knn(target.vectors[wanted], source.vectors, K).cosines)
-    return lists, neighbour_means(lists.cosines), theirs[place.reshape(lists.ids.shape)]
+    return lists, neighbour_means(lists.cosines), theirs[index.reshape(lists.ids.shape)]
 
 
 def quality(source: Side, target: Side, corpora: Path, count: int) -> None:

@@ -56,16 +56,16 @@ def write_corpora(folder: Path, rows: int, languages: tuple[str, ...] = LANGUAGE
 
     What is there already is used. Raises SystemExit when the bitexts hold fewer pairs.
     """
-    place = folder / f"{'-'.join(languages)}-{rows}"
-    done = place / "done.json"
+    corpora = folder / f"{'-'.join(languages)}-{rows}"
+    done = corpora / "done.json"
     if done.exists():
-        return place
-    place.mkdir(parents=True, exist_ok=True)
+        return corpora
+    corpora.mkdir(parents=True, exist_ok=True)
     names = SOURCE, TARGET, GOLD
     with (
-        open(place / names[0], "w", encoding="utf-8", newline="\n") as source,
-        open(place / names[1], "w", encoding="utf-8", newline="\n") as target,
-        open(place / names[2], "w", encoding="utf-8", newline="\n") as gold,
+        open(corpora / names[0], "w", encoding="utf-8", newline="\n") as source,
+        open(corpora / names[1], "w", encoding="utf-8", newline="\n") as target,
+        open(corpora / names[2], "w", encoding="utf-8", newline="\n") as gold,
     ):
         written = 0
         for number, (english, other) in enumerate(itertools.islice(distinct_pairs(languages), rows)):
@@ -78,7 +78,7 @@ def write_corpora(folder: Path, rows: int, languages: tuple[str, ...] = LANGUAGE
     if written < rows:
         raise SystemExit(f"the bitexts hold {written:,} distinct pairs of {', '.join(languages)}, not {rows:,}")
     done.write_text(json.dumps({"rows": rows}), encoding="utf-8")
-    return place
+    return corpora
 
 
 def gold_pairs(corpora: Path) -> dict[str, str]:

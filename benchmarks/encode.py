@@ -1,4 +1,4 @@
-"""From raw text to unit vectors: word by word against the plain way, two other libraries and the
+"""From raw text to unit vectors: word by word against plain encoding, two other libraries and the
 bare look-up.
 
     BITEXT_DATA=../shared/data python benchmarks/encode.py
@@ -60,7 +60,7 @@ def english(data: Path) -> Iterator[str]:
 def of_length(texts: list[str], tokenizer: PieceTokenizer, count: int) -> list[str]:
     """The first sentences of 14 to 28 pieces: 21 in the middle."""
     lengths = tokenizer(texts).lengths
-    return [texts[place] for place in np.flatnonzero((lengths >= 14) & (lengths <= 28))[:count]]
+    return [texts[index] for index in np.flatnonzero((lengths >= 14) & (lengths <= 28))[:count]]
 
 
 def plain(tokenizer: PieceTokenizer, table: torch.Tensor, threads: int) -> Encode:
@@ -169,9 +169,9 @@ def compare(measured: Measured, texts: list[str], tokenizer: PieceTokenizer, tab
     expected = others["plain"](texts[:2000])
     for name, other in others.items():
         cosines = np.einsum("ij,ij->i", np.asarray(other(texts[:2000])), expected)
-        print(f"{name}: cosine to the plain way at least {cosines.min():.6f}, in the mean {cosines.mean():.6f}")
+        print(f"{name}: cosine to plain encoding at least {cosines.min():.6f}, in the mean {cosines.mean():.6f}")
     rows, _ = encoders["float32"].encode(texts[:2000], a.threads)
-    print(f"words: cosine to the plain way at least {np.einsum('ij,ij->i', rows, expected).min():.7f}")
+    print(f"words: cosine to plain encoding at least {np.einsum('ij,ij->i', rows, expected).min():.7f}")
     for encoder in encoders.values():
         encoder.encode(texts, a.threads)
     arrow = pa.array(texts, pa.large_string())
@@ -204,7 +204,7 @@ def cold_start(texts: list[str], tokenizer: PieceTokenizer, table: torch.Tensor,
     speed, work = (statistics.median(column) for column in zip(*speeds, strict=True))
     words = encoder.statistics
     if words is None:
-        raise SystemExit(f"this model goes the plain way: {encoder.plain}")
+        raise SystemExit(f"this model has no word cache: {encoder.plain}")
     print(f"{len(texts):,} distinct sentences, cold: {speed:,.0f} /s, {work:.2f} us of processor a sentence")
     print(
         f"words: {words.looked_up:,}, {words.hit_rate:.2%} met before, {words.words:,} kept in "

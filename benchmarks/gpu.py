@@ -128,7 +128,7 @@ def made_up(count: int, chance: np.random.Generator) -> list[str]:
     syllables = ["".join(pair) for pair in itertools.product("bdfgklmnprstvz", "aeiou")]
     words = ["".join(chance.choice(syllables, size=length)) for length in chance.integers(1, 5, 50_000)]
     picked = np.minimum(chance.zipf(1.2, (count, 20)), len(words)) - 1
-    return [" ".join(words[place] for place in row) for row in picked]
+    return [" ".join(words[index] for index in row) for row in picked]
 
 
 def sentences(count: int, chance: np.random.Generator) -> tuple[str, list[str]]:

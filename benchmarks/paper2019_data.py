@@ -16,7 +16,7 @@ MIN_TOKENS = 3
 
 class Data:
     """Prepared folders of sentences (all, or the few of the BLSTM) and phrases, for each choice of
-    units."""
+    tokens."""
 
     def __init__(self, bitext: Path, folder: Path, settings: dict[str, Any], threads: int) -> None:
         """`settings`: pairs, epochs or mpairs (millions of pairs seen), small_pairs."""
@@ -24,18 +24,18 @@ class Data:
 
     def prepared(self, row: Row) -> tuple[PreparedPairs, int]:
         """The pairs of a row and the epochs over them."""
-        pairs = self._pairs(row.data, row.units)
+        pairs = self._pairs(row.data, row.tokens)
         if row.data == "small":
             return pairs, 1
         # As many epochs over phrases as over sentences: there are as many of them.
-        sentences = len(self._pairs("sentences", row.units) if row.data == "phrases" else pairs)
+        sentences = len(self._pairs("sentences", row.tokens) if row.data == "phrases" else pairs)
         epochs = self._settings["epochs"] or max(1, round(1e6 * self._settings["mpairs"] / sentences))
         return pairs, epochs
 
-    def _pairs(self, data: str, units: tuple[str, ...]) -> PreparedPairs:
+    def _pairs(self, data: str, tokens: tuple[str, ...]) -> PreparedPairs:
         config: dict[str, Any] = {
             "bitext": {"path": str(self._subset(data)), "columns": ["source", "target"], "languages": ["en", "de"]},
-            "units": list(units),
+            "tokens": list(tokens),
             "vocabulary": 20_000,
             "types": 200_000,
             "filters": {"min_tokens": 1 if data == "phrases" else MIN_TOKENS},
@@ -43,11 +43,11 @@ class Data:
         }
         if data != "sentences":
             # The vocabulary stays the same, so that nothing but the pairs differs.
-            sentences = self._pairs("sentences", units)
+            sentences = self._pairs("sentences", tokens)
             config["vocabulary_from"] = str(sentences.folder)
             wanted = self._settings["small_pairs"] if data == "small" else len(sentences)
             config["domains"] = [{"match": "*", "cap": wanted}]
-        folder = self._folder / f"{data}-{'-'.join(units)}"
+        folder = self._folder / f"{data}-{'-'.join(tokens)}"
         return prepare(DataConfig.model_validate(config), folder, lambda stage, done: None, self._threads)
 
     def _subset(self, data: str) -> Path:

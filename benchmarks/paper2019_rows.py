@@ -30,14 +30,14 @@ DataName = Literal["sentences", "small", "phrases"]
 
 @dataclass(frozen=True)
 class Row:
-    """One training: `changes` to the recipe, on `data` cut into `units`."""
+    """One training: `changes` to the recipe, on `data` cut into `tokens`."""
 
     name: str
     title: str
     group: str
     changes: dict[str, Any] = field(default_factory=dict)
     data: DataName = "sentences"
-    units: tuple[str, ...] = ("pieces",)
+    tokens: tuple[str, ...] = ("pieces",)
     published: str = ""
 
     @property
@@ -50,10 +50,10 @@ ENCODERS, NEGATIVES, OTHER, PHRASES = "Encoders", "Negatives", "Regularisation a
 
 ROWS = (
     Row("sp", "SP, the recipe", ENCODERS, published="70.0 [1]; F1 77.0 [2]; STS17 en-en 84.5 [3]"),
-    Row("word", "WORD", ENCODERS, units=("words",), published="65.2 [1]"),
-    Row("trigram", "TRIGRAM", ENCODERS, units=("trigrams",), published="70.0 [1]; STS17 en-en 83.5 [3]"),
-    Row("sp-word", "SP + WORD, summed", ENCODERS, units=("pieces", "words")),
-    Row("sp-trigram", "SP + TRIGRAM, summed", ENCODERS, units=("pieces", "trigrams")),
+    Row("word", "WORD", ENCODERS, tokens=("words",), published="65.2 [1]"),
+    Row("trigram", "TRIGRAM", ENCODERS, tokens=("trigrams",), published="70.0 [1]; STS17 en-en 83.5 [3]"),
+    Row("sp-word", "SP + WORD, summed", ENCODERS, tokens=("pieces", "words")),
+    Row("sp-trigram", "SP + TRIGRAM, summed", ENCODERS, tokens=("pieces", "trigrams")),
     Row("random-sp", "random SP", ENCODERS, {"objective": "none"}, published="STS17 en-en 67.0 [3]"),
     Row(
         "random-trigram",

@@ -62,12 +62,12 @@ class PlainMiner:
         with self._step("encode"):
             vectors = [self.encode([text for _, text in side]) for side in sides]
         with self._step("search"):
-            cosines, places = self.search(vectors[0], vectors[1])
-            their_cosines, their_places = self.search(vectors[1], vectors[0])
+            cosines, ids = self.search(vectors[0], vectors[1])
+            their_cosines, their_ids = self.search(vectors[1], vectors[0])
         with self._step("score, match, write"):
             means = cosines.mean(1), their_cosines.mean(1)
-            forward = best_of_each(cosines, places, means[0], means[1])
-            backward = [(score, s, t) for score, t, s in best_of_each(their_cosines, their_places, means[1], means[0])]
+            forward = best_of_each(cosines, ids, means[0], means[1])
+            backward = [(score, s, t) for score, t, s in best_of_each(their_cosines, their_ids, means[1], means[0])]
             seen: tuple[set[int], set[int]] = (set(), set())
             with open(output, "w", encoding="utf-8") as out:
                 for score, s, t in sorted([*forward, *backward], reverse=True):
@@ -85,10 +85,10 @@ def read_side(path: Path) -> list[list[str]]:
 
 
 def best_of_each(
-    cosines: np.ndarray, places: np.ndarray, own: np.ndarray, other: np.ndarray
+    cosines: np.ndarray, ids: np.ndarray, own: np.ndarray, other: np.ndarray
 ) -> list[tuple[float, int, int]]:
     """Ratio margin, row and neighbour of each row's best neighbour."""
-    scores = cosines / ((own[:, None] + other[places]) / 2)
+    scores = cosines / ((own[:, None] + other[ids]) / 2)
     best = scores.argmax(1)[:, None]
-    neighbours = np.take_along_axis(places, best, 1)[:, 0].tolist()
+    neighbours = np.take_along_axis(ids, best, 1)[:, 0].tolist()
     return list(zip(scores.max(1).tolist(), range(len(best)), neighbours, strict=True))

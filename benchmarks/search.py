@@ -124,7 +124,7 @@ def comparison(
         equal += int(np.sum(ours.ids == theirs))
         nearer += int(np.sum(-np.sort(-cosines, axis=1) > ours.cosines))
         entries += theirs.size
-    return f"{equal / entries:.4%} of the neighbours are those of FAISS; FAISS found a nearer one at {nearer} places"
+    return f"{equal / entries:.4%} of the neighbours are those of FAISS; FAISS found a nearer one at {nearer} ranks"
 
 
 def measure(source: np.ndarray, target: np.ndarray, k: int, repeats: int) -> None:

@@ -143,8 +143,8 @@ def alternate(trials: list[Trial], rows: Iterator[np.ndarray], steps: int, secon
         part: list[np.ndarray] = []
         while sum(map(len, part)) < steps * BATCH:
             part.append(next(rows))
-        for place in range(len(trials)):
-            trials[(place + turn) % len(trials)].turn(part)
+        for first in range(len(trials)):
+            trials[(first + turn) % len(trials)].turn(part)
         turn += 1
         say(f"  turn {turn}: " + ", ".join(f"{trial.name} {trial.speeds[-1]:,.0f} pairs/s" for trial in trials))
     for trial in trials:

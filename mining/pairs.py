@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
@@ -25,7 +24,6 @@ from mining.text_arrays import table_parts, text_array
 
 #: Longest line of a TSV or JSON lines file of pairs that is read back.
 MAX_LINE_CHARS = 100_000_000
-PREVIEW_CHARS = 200
 #: Entries of lists that `reverse_ranks` looks at together: 9 bytes each. One row of 2,048
 #: neighbours has as many.
 _LIST_ENTRIES = 1 << 22
@@ -155,19 +153,19 @@ def check_columns(names: list[str], wanted: list[str], path: str | Path) -> None
 
 def _read_tsv(path: Path, lines: Iterator[tuple[int, str]], wanted: list[str]) -> pa.Table:
     header: list[str] = next(lines, (1, ""))[1].split("\t")
-    columns: dict[int, list[str]] = {place: [] for place, name in enumerate(header) if name in wanted}
+    columns: dict[int, list[str]] = {index: [] for index, name in enumerate(header) if name in wanted}
     for number, line in lines:
         fields = line.split("\t")
         if len(fields) != len(header):
             raise InputError(f"{path}:{number}: {len(fields)} columns where the first line names {len(header)}")
-        for place, column in columns.items():
-            column.append(fields[place])
+        for index, column in columns.items():
+            column.append(fields[index])
     check_columns(header, wanted, path)
-    return pa.table([text_array(column) for column in columns.values()], names=[header[place] for place in columns])
+    return pa.table([text_array(column) for column in columns.values()], names=[header[index] for index in columns])
 
 
 def _read_jsonl(path: Path, lines: Iterator[tuple[int, str]], wanted: list[str]) -> pa.Table:
-    columns: dict[str, list[Any]] = {name: [] for name in wanted}
+    columns: dict[str, list[object]] = {name: [] for name in wanted}
     for number, line in lines:
         try:
             record = json.loads(line)
@@ -179,15 +177,14 @@ def _read_jsonl(path: Path, lines: Iterator[tuple[int, str]], wanted: list[str])
         for name, values in columns.items():
             values.append(record[name])
     try:
-        return pa.table({name: _values(values) for name, values in columns.items()})
+        return pa.table({name: _array(values) for name, values in columns.items()})
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InputError(f"{path}: a value does not fit its column: {error}") from None
 
 
-def _values(values: list[Any]) -> pa.Array:
-    if all(value is None or isinstance(value, str) for value in values):
-        return text_array(values)
-    return pa.array(values)
+def _array(values: list[object]) -> pa.Array:
+    texts = [value for value in values if value is None or isinstance(value, str)]
+    return text_array(texts) if len(texts) == len(values) else pa.array(values)
 
 
 def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -219,8 +216,3 @@ def read_pairs_file(path: str | Path, columns: list[str] | None = None) -> pa.Ta
         read = _read_tsv if kind == ".tsv" else _read_jsonl
         return _typed(read(path, _text_lines(path), columns), path, columns)
     raise UsageError(f"{path}: pairs are read from .parquet, .tsv or .jsonl files")
-
-
-def previews(texts: pa.Array) -> pa.Array:
-    """The first 200 characters of each text."""
-    return pc.utf8_slice_codeunits(texts, 0, PREVIEW_CHARS)

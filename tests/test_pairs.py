@@ -1,17 +1,19 @@
+"""Pairs and candidates as tables, and files of pairs."""
+
 import json
 import lzma
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from mining.errors import InputError, UsageError
-from mining.evaluation.tables import table_blocks
-from mining.io.atomic import refuse_input
-from mining.io.parquet import GROUP_ROWS, read_parquet, read_parquet_schema, write_parquet
-from mining.io.tsv import write_tsv
-from mining.pairs import read_pairs_file
-from mining.schemas import PAIRS_SCHEMA
+from mining.io.parquet import read_parquet, write_parquet
+from mining.io.tsv import tsv_bytes, write_tsv
+from mining.pairs import ForwardCandidates, Rows, candidates_table, pairs_table, read_pairs_file, reverse_ranks
+from mining.schemas import CANDIDATE, PAIRS_SCHEMA
+from mining.search.topk import Neighbours
 
 
 def table(rows: int, text: str = "a text") -> pa.Table:
@@ -20,17 +22,6 @@ def table(rows: int, text: str = "a text") -> pa.Table:
     return pa.Table.from_pylist(
         [{**row, "source_id": f"s{i}", "target_id": f"t{i}"} for i in range(rows)], schema=PAIRS_SCHEMA
     )
-
-
-def test_parquet_bytes_do_not_depend_on_the_blocks(tmp_path):
-    whole = table(GROUP_ROWS + 500)
-    write_parquet(tmp_path / "a.parquet", PAIRS_SCHEMA, [whole])
-    write_parquet(tmp_path / "b.parquet", PAIRS_SCHEMA, [whole.slice(i, 999) for i in range(0, len(whole), 999)])
-    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
-    assert read_pairs_file(tmp_path / "a.parquet").equals(whole)
-    cuts = [whole.slice(0, GROUP_ROWS - 1), whole.slice(GROUP_ROWS - 1, 2), whole.slice(GROUP_ROWS + 1)]
-    write_parquet(tmp_path / "c.parquet", PAIRS_SCHEMA, cuts)
-    assert (tmp_path / "c.parquet").read_bytes() == (tmp_path / "a.parquet").read_bytes()
 
 
 def test_tsv_replaces_what_would_break_it_and_parquet_keeps_it(tmp_path):
@@ -68,20 +59,6 @@ def test_no_pairs_are_a_file_too(tmp_path):
     for path in (tmp_path / "a.tsv", tmp_path / "a.parquet"):
         (write_tsv if path.suffix == ".tsv" else write_parquet)(path, PAIRS_SCHEMA, [])
         assert len(read_pairs_file(path)) == 0
-
-
-def test_an_error_leaves_the_old_file_and_no_other(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_text("old", encoding="utf-8")
-
-    def blocks():
-        yield table(1)
-        raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError):
-        write_tsv(path, PAIRS_SCHEMA, blocks())
-    assert path.read_text(encoding="utf-8") == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["a.tsv"]
 
 
 def test_faulty_files_are_named(tmp_path):
@@ -171,30 +148,71 @@ def test_a_lone_surrogate_in_json_becomes_a_replacement(tmp_path):
     assert pairs_of(tmp_path / "a.jsonl", lines).column("source_id").to_pylist() == ["\ufffd"]
 
 
-def test_an_output_in_the_place_of_an_input_is_refused(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "a")
-    refuse_input(tmp_path / "a", [tmp_path / "b", "c"])
-    for output in (tmp_path / "a", tmp_path / "link", tmp_path / "x" / ".." / "a"):
-        with pytest.raises(UsageError, match=r"--json .*: is the input as well: name another output"):
-            refuse_input(output, [tmp_path / "b", tmp_path / "a"], "--json ")
+#: Rounded to six decimals they are zeros, the negative ones among them zeros with a sign.
+NEARLY_ZERO = [-4e-7, 4e-7, -0.0, 0.0, -1e-300]
 
 
-def test_full_groups_of_rows_are_followed_by_no_empty_one(tmp_path):
-    write_parquet(tmp_path / "a.parquet", PAIRS_SCHEMA, [table(GROUP_ROWS)])
-    assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 1
+def no_signs(column: pa.ChunkedArray) -> bool:
+    return column.to_pylist() == [0.0] * len(column) and not np.signbit(column.to_numpy()).any()
 
 
-def test_a_missing_parquet_file_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"none\.parquet: no such file$"):
-        read_parquet(tmp_path / "none.parquet")
+def test_pairs_have_no_negative_zeros() -> None:
+    n = len(NEARLY_ZERO)
+    pairs = np.zeros(n, CANDIDATE)
+    pairs["score"] = pairs["cosine"] = NEARLY_ZERO
+    rows = Rows(pa.array(["x"] * n), pa.array(["y"] * n), np.ones(n, np.int64))
+    table = pairs_table(pairs, rows, rows, np.array(NEARLY_ZERO), np.array(NEARLY_ZERO))
+    for name in ("score", "cosine", "source_mean", "target_mean"):
+        assert no_signs(table.column(name)), name
+        assert tsv_bytes([table.column(name)]) == b"0.000000\n" * n
 
 
-def test_a_name_that_is_not_utf8(tmp_path):
-    path = tmp_path / "d\udce9.parquet"
-    with open(path, "wb") as file:
-        pq.write_table(pa.table({"score": [1.0], "rank": [1]}), file)
-    assert read_parquet(path, ["score"]).to_pydict() == {"score": [1.0]}
-    assert read_parquet_schema(path).names == ["score", "rank"]
-    assert [block.to_pydict() for block in table_blocks(path, {"rank": pa.int64()}, "")] == [{"rank": [1]}]
-    with pytest.raises(UsageError, match="no such file"):
-        read_parquet(tmp_path / "n\udce9.parquet")
+@pytest.mark.parametrize("forward", [True, False])
+def test_candidates_have_no_negative_zeros(forward: bool) -> None:
+    n = len(NEARLY_ZERO)
+    values = np.array(NEARLY_ZERO)[:, None]
+    lists = Neighbours(np.arange(n)[:, None], values.astype(np.float32))
+    block = ForwardCandidates(np.arange(n), lists, values, np.zeros((n, 1), np.int32))
+    names = pa.array([str(i) for i in range(n)])
+    table = candidates_table(block, names, names, forward=forward)
+    assert len(table) == n
+    assert no_signs(table.column("score"))
+    assert no_signs(table.column("cosine"))
+
+
+def test_candidates_of_the_target_are_those_that_no_source_row_found() -> None:
+    lists = Neighbours(np.array([[4, 7], [5, -1]]), np.array([[0.5, 0.25], [0.125, -np.inf]], np.float32))
+    scores = np.array([[1.5, 1.25], [1.125, -np.inf]])
+    block = ForwardCandidates(np.array([10, 11]), lists, scores, np.array([[0, 3], [0, 0]], np.int32))
+    ids, theirs = pa.array(["x", "y"]), pa.array(["a", "b", "c", ""])
+    forward = candidates_table(block, ids, theirs, forward=True)
+    assert [tuple(row.values()) for row in forward.to_pylist()] == [
+        ("x", "a", 1.5, 0.5, 1, 0),
+        ("x", "b", 1.25, 0.25, 2, 3),
+        ("y", "c", 1.125, 0.125, 1, 0),
+    ]
+    backward = candidates_table(block, ids, theirs, forward=False)
+    assert [tuple(row.values()) for row in backward.to_pylist()] == [
+        ("a", "x", 1.5, 0.5, 0, 1),
+        ("c", "y", 1.125, 0.125, 0, 1),
+    ]
+
+
+@pytest.mark.parametrize("k", [1, 3, 700])
+def test_ranks_in_the_lists_of_neighbours_take_bounded_memory(k: int) -> None:
+    chance = np.random.default_rng(k)
+    rows, lists = np.arange(50, 80), np.array([chance.permutation(900)[:k] for _ in range(40)])
+    neighbours = chance.integers(0, 40, (30, k))
+    asked = []
+
+    def lists_of(some: np.ndarray) -> np.ndarray:
+        asked.append(lists[some])
+        return asked[-1]
+
+    ranks = reverse_ranks(rows, neighbours, lists_of)
+    for i, row in enumerate(rows.tolist()):
+        for j in range(k):
+            theirs = lists[neighbours[i, j]].tolist()
+            assert ranks[i, j] == (theirs.index(row) + 1 if row in theirs else 0)
+    assert max(part.size for part in asked) <= 1 << 22
+    assert len(asked) == (4 if k == 700 else 1)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,7 +87,7 @@ class StsResult:
     groups: list[StsGroup]
     all: StsGroup
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data by name; correlations times 100 with four decimals, null where undefined."""
         return {
             "all": _plain(self.all),
@@ -96,7 +96,7 @@ class StsResult:
         }
 
 
-def _plain(entry: StsScore | StsGroup) -> dict[str, Any]:
+def _plain(entry: StsScore | StsGroup) -> dict[str, object]:
     values = {key: round(v, 4) if isinstance(v, float) else v for key, v in asdict(entry).items() if key != "name"}
     return dict(sorted(values.items()))
 

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from mining.corpus.rows import PREVIEW_CHARS
 from mining.io.parquet import read_parquet, write_parquet
-from mining.pairs import previews
 from mining.schemas import CANDIDATE, DROPPED_SCHEMA, Reason
 from pipelines.arrays import ShardFiles, open_array
 from pipelines.context import Context
@@ -60,7 +60,7 @@ def _chunk_ledger(
         "line": rows.column("line"),
         "reason": pc.coalesce(rows.column("reason"), STATES.take(pa.array(states, mask=states == DROPPED))),
         "kept_id": kept_ids.take(pa.array(original, mask=original < 0)),
-        "text": previews(rows.column("text")),
+        "text": pc.utf8_slice_codeunits(rows.column("text"), 0, PREVIEW_CHARS),
     }
     return pa.table(columns, schema=DROPPED_SCHEMA)
 
