@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,8 +16,9 @@ from numpy.typing import NDArray
 
 from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
 from mining.errors import InputError, UsageError
+from mining.io.json_file import parse_json
 from mining.io.parquet import read_parquet, read_parquet_schema
-from mining.schemas import CANDIDATES_SCHEMA, DECIMALS, DIRECTIONS, PAIRS_SCHEMA
+from mining.schemas import CANDIDATES_SCHEMA, DECIMALS, DIRECTIONS, PAIRS_SCHEMA, PREVIEW_CHARS
 from mining.search.topk import Neighbours
 from mining.text_arrays import table_parts, text_array
 
@@ -168,7 +168,7 @@ def _read_jsonl(path: Path, lines: Iterator[tuple[int, str]], wanted: list[str])
     columns: dict[str, list[object]] = {name: [] for name in wanted}
     for number, line in lines:
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError as error:
             raise InputError(f"{path}:{number}: not JSON lines: {error}") from None
         if not isinstance(record, dict):

@@ -12,6 +12,8 @@ import pyarrow as pa
 SIDES = ("source", "target")
 #: Scores and cosines are written and compared with this many decimals.
 DECIMALS = 6
+#: Characters of a text that is not used that are kept, enough to recognise it in the ledger.
+PREVIEW_CHARS = 200
 
 
 class Reason(str, Enum):

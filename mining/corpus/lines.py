@@ -233,8 +233,8 @@ class _LineDecoder:
             return raw.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
             if self.policy == "strict":
-                place = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"
-                raise invalid_utf8_error(self.path, number, place) from None
+                where = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"
+                raise invalid_utf8_error(self.path, number, where) from None
         line = raw.decode("utf-8", "replace").removesuffix("\r")
         return (
             ReplacedLine(line) if self.policy == "replace" else FaultyLine(Reason.INVALID_UTF8, line, raw.count(b"\t"))

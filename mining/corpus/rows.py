@@ -18,11 +18,7 @@ from numpy.typing import NDArray
 from mining.config.corpus import BitextSpec, RowRules
 from mining.corpus.cells import cut, inspect, string_buffers, strings
 from mining.errors import InputError
-from mining.schemas import Reason
-
-PREVIEW_CHARS = 200
-"""An unusable row keeps at most so many characters of each text, enough to recognise it in the
-ledger."""
+from mining.schemas import PREVIEW_CHARS, Reason
 
 LONGEST_TEXT = 1 << 28
 """Characters beyond which a text is too long whatever `max_chars` says: the bytes of one table are
@@ -95,7 +91,7 @@ def bad_row(
     """A row that does not have the declared form: an InputError, or a dropped row under
     ``on_bad_row: skip``.
 
-    `where` says what `line` counts. The id is generated, since what stands at the place of the id
+    `where` says what `line` counts. The id is generated, since what stands where the id should
     cannot be trusted.
     """
     if rules.on_bad_row == "error":

@@ -38,8 +38,8 @@ def locked(folder: Path, taken: Callable[[], BitextError], handle: int | None = 
         os.close(handle)
 
 
-def take_lock(handle: int, place: str | os.PathLike[str]) -> bool:
-    """Lock the open file or folder `place` for this process; False when another process holds it.
+def take_lock(handle: int, path: str | os.PathLike[str]) -> bool:
+    """Lock the open file or folder `path` for this process; False when another process holds it.
 
     The lock goes with the handle. On a file system without locks there is a warning, and the work
     goes on.
@@ -51,7 +51,7 @@ def take_lock(handle: int, place: str | os.PathLike[str]) -> bool:
             return False
         _LOG.warning(
             "%s: cannot be locked on this file system (%s): start nothing else that works in this folder",
-            os.fspath(place),
+            os.fspath(path),
             error.strerror,
         )
     return True

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from mining.corpus import BitextSpec, CorpusSpec, Row, cells, read_corpus, read_rows
 from mining.corpus.compression import PLAIN_PIECE
 from mining.corpus.lines import HEAD, foreign
-from mining.corpus.rows import PREVIEW_CHARS, TableForm, TextColumn, dropped, judged, make_row, table_blocks
+from mining.corpus.rows import TableForm, TextColumn, dropped, judged, make_row, table_blocks
 from mining.errors import InputError
+from mining.schemas import PREVIEW_CHARS
 from tests.corpus.reference import FaultError, is_utf8, reference_rows
 
 PIECES = [

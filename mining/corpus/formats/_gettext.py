@@ -279,7 +279,8 @@ _ORDERS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
 def parse_mo(data: bytes, charset: str) -> Iterator[Message]:
     """The messages of a catalogue; undecodable bytes are surrogate escapes.
 
-    `line` is the place of a message, from 1; the header stands before them all and is not counted.
+    `line` is the position of a message, from 1; the header stands before them all and is not
+    counted.
 
     Raises ValueError or struct.error if the file is truncated or otherwise unsound.
     """
@@ -291,12 +292,12 @@ def parse_mo(data: bytes, charset: str) -> Iterator[Message]:
         raise ValueError(f"its revision {revision >> 16} is unknown")
     sources, translations = (_strings(data, order, table, count) for table in tables)
     first = 0 if b"" in sources[:1] else 1
-    for place, (source, translation) in enumerate(zip(sources, translations, strict=True), first):
+    for position, (source, translation) in enumerate(zip(sources, translations, strict=True), first):
         context, separator, message = source.rpartition(b"\4")
         singular, *plural = message.split(b"\0", 1)
         forms = translation.split(b"\0") if plural else [translation]
         yield Message(
-            place,
+            position,
             _decoded(context, charset) if separator else None,
             _decoded(singular, charset),
             _decoded(plural[0], charset) if plural else None,
@@ -307,12 +308,12 @@ def parse_mo(data: bytes, charset: str) -> Iterator[Message]:
 def _strings(data: bytes, order: str, table: int, count: int) -> list[bytes]:
     if table + 8 * count > len(data):
         raise ValueError("it is truncated")
-    places = list(struct.iter_unpack(f"{order}2I", data[table : table + 8 * count]))
-    if any(offset + length > len(data) for length, offset in places):
+    bounds = list(struct.iter_unpack(f"{order}2I", data[table : table + 8 * count]))
+    if any(offset + length > len(data) for length, offset in bounds):
         raise ValueError("it is truncated")
-    if sum(length for length, _ in places) > 4 * len(data):  # a small file must not become a large one
+    if sum(length for length, _ in bounds) > 4 * len(data):  # a small file must not become a large one
         raise ValueError("its strings overlap")
-    return [data[offset : offset + length] for length, offset in places]
+    return [data[offset : offset + length] for length, offset in bounds]
 
 
 def _decoded(text: bytes, charset: str) -> str:
@@ -326,8 +327,7 @@ for millions."""
 
 
 class PluralForms(NamedTuple):
-    """How many forms a translation has, and the places (from 0) of those for the singular and the
-    plural."""
+    """How many forms a translation has, and the indices of those for the singular and the plural."""
 
     total: int
     singular: int

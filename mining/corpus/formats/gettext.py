@@ -36,9 +36,9 @@ _MEND = "correct it or fetch it again"
 
 
 class _Pair(NamedTuple):
-    """Line (.po) or place (.mo) of a message, its source text and its translation."""
+    """Line (.po) or position (.mo) of a message, its source text and its translation."""
 
-    place: int
+    position: int
     source: str
     translation: str
 
@@ -98,7 +98,7 @@ def message_rows(spec: RowRules, file: InputFile, layout: Layout, digest: Digest
         cleaned = tuple(_ESCAPED.sub("\ufffd", text) for text in texts)
         if cleaned != texts and spec.invalid_utf8 == "strict":
             where = "entry" if _is_mo(file.path) else "line"
-            raise invalid_utf8_error(file.path, item.place, "or not of the charset that the header declares", where)
+            raise invalid_utf8_error(file.path, item.position, "or not of the charset that the header declares", where)
         if cleaned != texts and spec.invalid_utf8 == "skip":
             yield dropped(row_id, cleaned, file.name, number, Reason.INVALID_UTF8)
         else:

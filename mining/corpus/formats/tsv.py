@@ -55,14 +55,14 @@ FORMATS.register("tsv")(TsvFormat())
 def _block_table(reader: TsvReader, form: TableForm, first: int, block: bytes) -> pa.Table:
     """A block of valid UTF-8 that begins with line `first`."""
     cells = find_cells(block, len(reader.columns))
-    usual, id_place = cells.whole, reader.id_place
-    if id_place is not None:
-        usual &= ~inspect(cells.data, cells.starts[:, id_place].copy(), cells.stops[:, id_place].copy())[1]
+    usual, id_column = cells.whole, reader.id_column
+    if id_column is not None:
+        usual &= ~inspect(cells.data, cells.starts[:, id_column].copy(), cells.stops[:, id_column].copy())[1]
     chosen = np.flatnonzero(usual)
-    bounds = [(cells.starts[chosen, place], cells.stops[chosen, place]) for place in range(len(reader.columns))]
-    ids = None if id_place is None else strings(cells.data, *bounds[id_place])
-    extra = [strings(cells.data, *bounds[place]) for place in reader.extra_places]
-    columns = [TextColumn(cells.data, bounds[i][0].copy(), bounds[i][1].copy()) for i in reader.text_places]
+    bounds = [(cells.starts[chosen, column], cells.stops[chosen, column]) for column in range(len(reader.columns))]
+    ids = None if id_column is None else strings(cells.data, *bounds[id_column])
+    extra = [strings(cells.data, *bounds[column]) for column in reader.extra_columns]
+    columns = [TextColumn(cells.data, bounds[i][0].copy(), bounds[i][1].copy()) for i in reader.text_columns]
     texts, reasons = judged(columns, reader.spec.max_chars)
     table = form.of_columns(reader.file.name, first + chosen, texts, reasons, ids, extra)
     if len(chosen) == len(usual):
@@ -73,7 +73,7 @@ def _block_table(reader: TsvReader, form: TableForm, first: int, block: bytes) -
 def _with_unusual(
     table: pa.Table, reader: TsvReader, form: TableForm, first: int, block: bytes, unusual: NDArray[np.int64]
 ) -> pa.Table:
-    """The table with the rows of the unusual lines (places in the block) among its own."""
+    """The table with the rows of the unusual lines (positions in the block) among its own."""
     lines = split_lines(block)
     rows = [row for i in unusual.tolist() for row in reader.rows(first + i, [lines[i]])]
     both = pa.concat_tables([table, form.table(rows)])
@@ -81,17 +81,17 @@ def _with_unusual(
 
 
 class TsvReader:
-    """The places of the columns, and what becomes of each line: also of those without the declared
+    """Where the columns are, and what becomes of each line: also of those without the declared
     form."""
 
     def __init__(self, spec: RowRules, file: InputFile, layout: Layout) -> None:
         self.spec = spec
         self.file = file
         self.columns = spec.columns or []
-        self.text_places = [self.columns.index(field) for field in layout.fields]
-        self.extra_places = [self.columns.index(field) for field in layout.extra]
+        self.text_columns = [self.columns.index(field) for field in layout.fields]
+        self.extra_columns = [self.columns.index(field) for field in layout.extra]
         id_name = spec.id_among(self.columns)
-        self.id_place = self.columns.index(id_name) if id_name is not None else None
+        self.id_column = self.columns.index(id_name) if id_name is not None else None
 
     def rows(self, first: int, lines: list[Line]) -> Iterator[Row]:
         """The rows of consecutive lines, the first of which has that number."""
@@ -106,20 +106,20 @@ class TsvReader:
         name = self.file.name
         if len(cells) != len(self.columns):
             return self._blank(number) if _is_blank(cells) else self._wrong_width(number, len(cells), cells)
-        row_id = generated_id(name, number) if self.id_place is None else cells[self.id_place]
+        row_id = generated_id(name, number) if self.id_column is None else cells[self.id_column]
         if not row_id or row_id.isspace():
             return self._blank(number) if _is_blank(cells) else self._without_id(number, cells)
-        texts = tuple([cells[place] for place in self.text_places])
+        texts = tuple([cells[column] for column in self.text_columns])
         return make_row(
-            row_id, texts, name, number, self.spec.max_chars, tuple([cells[place] for place in self.extra_places])
+            row_id, texts, name, number, self.spec.max_chars, tuple([cells[column] for column in self.extra_columns])
         )
 
     def _previews(self, cells: list[str]) -> tuple[str, ...]:
-        return tuple(cells[place] if place < len(cells) else "" for place in self.text_places)
+        return tuple(cells[column] if column < len(cells) else "" for column in self.text_columns)
 
     def _blank(self, number: int) -> Row:
         name = self.file.name
-        return make_row(generated_id(name, number), ("",) * len(self.text_places), name, number, self.spec.max_chars)
+        return make_row(generated_id(name, number), ("",) * len(self.text_columns), name, number, self.spec.max_chars)
 
     def _wrong_width(self, number: int, found: int, cells: list[str]) -> Row:
         columns = f"{found} column{'s' if found != 1 else ''} found"
@@ -127,7 +127,7 @@ class TsvReader:
         return bad_row(self.spec, self.file.path, self.file.name, number, self._previews(cells), problem)
 
     def _without_id(self, number: int, cells: list[str]) -> Row:
-        problem = f"the id in column '{self.columns[self.id_place or 0]}' is empty: give the row an id"
+        problem = f"the id in column '{self.columns[self.id_column or 0]}' is empty: give the row an id"
         return bad_row(self.spec, self.file.path, self.file.name, number, self._previews(cells), problem)
 
     def _faulty(self, number: int, line: FaultyLine) -> Row:
@@ -137,8 +137,8 @@ class TsvReader:
         if line.tabs + 1 != len(self.columns):
             return self._wrong_width(number, line.tabs + 1, cells)
         row_id = generated_id(self.file.name, number)
-        if self.id_place is not None and self.id_place < len(cells) - (len(cells) != len(self.columns)):
-            own = cells[self.id_place]
+        if self.id_column is not None and self.id_column < len(cells) - (len(cells) != len(self.columns)):
+            own = cells[self.id_column]
             row_id = own if own.strip() and "\ufffd" not in own else row_id
         return dropped(row_id, self._previews(cells), self.file.name, number, line.reason)
 
