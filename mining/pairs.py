@@ -18,7 +18,7 @@ from mining.corpus.lines import FaultyLine, numbered_lines, without_marks
 from mining.errors import InputError, UsageError
 from mining.io.json_file import parse_json
 from mining.io.parquet import read_parquet, read_parquet_schema
-from mining.schemas import CANDIDATES_SCHEMA, DECIMALS, DIRECTIONS, PAIRS_SCHEMA, PREVIEW_CHARS
+from mining.schemas import CANDIDATES_SCHEMA, DECIMALS, DIRECTIONS, PAIRS_SCHEMA
 from mining.search.topk import Neighbours
 from mining.text_arrays import table_parts, text_array
 

@@ -327,7 +327,7 @@ for millions."""
 
 
 class PluralForms(NamedTuple):
-    """How many forms a translation has, and the indices of those for the singular and the plural."""
+    """How many forms a translation has, and the indices of those for singular and plural."""
 
     total: int
     singular: int
