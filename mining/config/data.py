@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
@@ -89,13 +89,13 @@ class DataConfig(RegisteredSettings):
 
     @field_validator("bitext", mode="before")
     @classmethod
-    def _several(cls, value: Any) -> Any:
+    def _several(cls, value: object) -> object:
         paths = isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
         return value if isinstance(value, list) and not paths else [value]
 
     @field_validator("tokens", mode="before")
     @classmethod
-    def _one_kind(cls, value: Any) -> Any:
+    def _one_kind(cls, value: object) -> object:
         return [value] if isinstance(value, str) else value
 
     @model_validator(mode="after")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
@@ -171,7 +171,7 @@ class TrainConfig(DataConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults(cls, data: Any) -> Any:
+    def _defaults(cls, data: object) -> object:
         if not isinstance(data, dict):
             return data
         data = dict(with_new_names(data, cls.renamed))

@@ -9,7 +9,7 @@ module) is the reason under which the pairs that it drops are counted, its docst
 
         cost = 1
         max_digits: int | None = None
-        \"\"\"most digits of a side\"\"\"
+        \"\"\"Most digits of a side.\"\"\"
 
         def bounds(self) -> Bounds | None:
             return (0, self.max_digits) if self.max_digits is not None else None

@@ -210,7 +210,7 @@ def hardest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k most similar allowed sentences for each source and for each target.
 
-    `source` and `target` (n, dim) unit rows on any device. ``cells(start, stop)`` gives the
+    `source` and `target`: (n, dim) unit vectors, on any device. ``cells(start, stop)`` gives the
     excluded pairs (i, j) with ``start <= i < stop``, the diagonal included; the relation has to be
     symmetric. Returns two (n, k) int64 arrays of rows, the hardest first: 0..n-1 are the sources,
     n..2n-1 the targets, -1 is none. `monolingual` searches both sides, else the other one. The

@@ -13,6 +13,7 @@ from mining import filters
 MAX_DIGITS = '''
 import numpy as np
 import pyarrow.compute as pc
+from pydantic import Field
 
 from mining.filters import FILTERS, Bounds, Filter, PairBatch
 
@@ -22,8 +23,8 @@ class MaxDigits(Filter):
     """Drops pairs with many digits."""
 
     cost = 1
-    max_digits: int | None = None
-    """most digits of a side"""
+    max_digits: int | None = Field(default=None, ge=0)
+    """Most digits of a side."""
 
     def bounds(self) -> Bounds | None:
         return (-np.inf, self.max_digits) if self.max_digits is not None else None

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from mining.encoder.tokens import Tokens
 from mining.errors import InputError, RunError, UsageError
 from mining.io.atomic import replacing
 from mining.shown import listed, quoted, short
+
+if TYPE_CHECKING:
+    import h5py
 
 DATASET = "data"
 BLOCK_ROWS = 8192
@@ -169,7 +173,7 @@ def _holds_ids(kind: np.dtype) -> bool:
     return bool(np.can_cast(kind, np.int32)) and kind.kind in "iu"
 
 
-def _h5py() -> Any:
+def _h5py() -> ModuleType:
     try:
         import h5py
     except ModuleNotFoundError:
@@ -177,7 +181,7 @@ def _h5py() -> Any:
     return h5py
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> h5py.File:
     h5py = _h5py()
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
@@ -187,7 +191,7 @@ def _opened(path: Path) -> Any:
         raise UsageError(f"{path}: truncated or not an HDF5 file ({error}); copy it again") from None
 
 
-def _dataset(file: Any, path: Path) -> Any:
+def _dataset(file: h5py.File, path: Path) -> h5py.Dataset:
     """The dataset of `file`, after a look at its form."""
     h5py = _h5py()
     link = file.get(DATASET, getlink=True)
@@ -209,12 +213,12 @@ def _dataset(file: Any, path: Path) -> Any:
     return data
 
 
-def _named(file: Any) -> str:
+def _named(file: h5py.File) -> str:
     # To list a group its links are not followed.
     return listed(list(itertools.islice(file, 11))) if len(file) else "nothing"
 
 
-def _check_size(data: Any, path: Path) -> None:
+def _check_size(data: h5py.Dataset, path: Path) -> None:
     """Raise UsageError for a file that says a large number of rows and holds hardly any."""
     chunk = int(np.prod(data.chunks, dtype=object)) * _CELL_BYTES if data.chunks else 0
     if chunk > _LARGEST_CHUNK:
@@ -224,5 +228,5 @@ def _check_size(data: Any, path: Path) -> None:
         raise UsageError(f"{path}: '{DATASET}' has {data.shape[0]:,} rows, but only {stored:,} bytes of them are there")
 
 
-def _item_size(data: Any) -> int:
+def _item_size(data: h5py.Dataset) -> int:
     return int(_h5py().check_vlen_dtype(data.dtype).itemsize)
