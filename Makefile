@@ -31,10 +31,11 @@ test: $(VENV)/.installed ## Run the fast tests
 test-all: $(VENV)/.installed ## Run every test, the slow ones too
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed ## Check format, lint and types
+lint: $(VENV)/.installed ## Check format, lint, types and the sizes of files and functions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/sizes
 
 format: $(VENV)/.installed ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .
