@@ -1,5 +1,5 @@
 """Running the steps of a stage as one Beam pipeline, on any runner, with progress, errors and
-skipping of finished steps."""
+skipping of finished steps; and what the stages of one run share."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar, cast
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from mining.config.mine import RunnerSettings
+from mining.config.mine import MineConfig, RunnerSettings
+from mining.devices import resolve_threads
 from mining.errors import BitextError, RunError, UsageError
 from mining.io.atomic import check_place
+from pipelines.inputs import RunInputs
 from pipelines.progress import Progress
-from pipelines.records import artefacts
-from pipelines.steps import Failure, Marker, R, Step, read_failure, read_marker, sweep, verified_marker
+from pipelines.records import Artefact, Listing, Sides, artefacts, write_list
+from pipelines.steps import Failure, I, Marker, P, R, Stage, Step, read_failure, read_marker, sweep, verified_marker
 from pipelines.worker import CARRIED, carried_failure, do_step, peak_memory, reset_peak_memory
 
 log = logging.getLogger(__name__)
@@ -229,3 +232,69 @@ def _sweep_stage(steps: Sequence[Step[R]], markers: Sequence[Marker[R]]) -> None
 def _last_line(error: Exception) -> str:
     lines = [line for line in str(error).split("\n") if line.strip()]
     return f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
+
+
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass
+class Context:
+    """A run as the stages see it: they make steps in its folder, and run them by its engine."""
+
+    config: MineConfig
+    folder: Path
+    inputs: RunInputs
+    engine: Engine
+    #: Lists that steps of this run name.
+    listings: set[Listing] = field(default_factory=set)
+
+    @property
+    def threads(self) -> int:
+        """Threads that one step may use. 0 stands for the cores of the worker, which only a worker
+        elsewhere knows."""
+        runner = self.config.runner
+        if runner.threads or runner.name != "FnApiRunner":
+            return runner.threads
+        return max(1, resolve_threads(0) // runner.workers)
+
+    def step(
+        self,
+        stage: Stage[I, P, R],
+        name: str,
+        inputs: I,
+        params: P,
+        destination: str = "",
+        libraries: Sequence[str] = (),
+    ) -> Step[R]:
+        """A step in this run's folder."""
+        return stage.step(self.folder, name, inputs, params, destination, libraries)
+
+    def numbered(self, stage: Stage[I, P, R], side: str, work: Iterable[tuple[I, P]]) -> list[Step[R]]:
+        """Steps for the files, chunks or shards of a side in their order: inputs and parameters of
+        each."""
+        return [self.step(stage, f"{side}-{number:05d}", *item) for number, item in enumerate(work)]
+
+    def listing(self, files: Iterable[Artefact], rows: Sequence[int] = ()) -> Listing:
+        """Write a list of files for steps to read."""
+        listing = write_list(self.folder, files, rows)
+        self.listings.add(listing)
+        return listing
+
+    def run(self, steps: Sequence[Step[R]]) -> list[R]:
+        """Run the steps of a stage; returns their reports in order."""
+        return self.engine.run(steps)
+
+    def run_sides(self, items: Sides[T], plan: Callable[[T], list[Step[R]]]) -> Sides[list[R]]:
+        """Run the steps that `plan` makes for either side as one stage; returns the reports of
+        both."""
+        steps = items.map(plan)
+        reports = self.run([*steps.source, *steps.target])
+        count = len(steps.source)
+        return Sides(reports[:count], reports[count:])
+
+    def run_two(self, first: Step[A], second: Step[B]) -> tuple[A, B]:
+        """Run two steps of one stage that report differently."""
+        steps: list[Step[object]] = [first, second]
+        return cast("tuple[A, B]", tuple(self.run(steps)))

@@ -13,8 +13,7 @@ from mining.errors import BitextError, UsageError
 from mining.io.atomic import TEMPORARY
 from mining.io.json_file import read_json
 from mining.search.planner import Choice
-from pipelines.context import Context
-from pipelines.engine import Engine, StageReport
+from pipelines.engine import Context, Engine, StageReport
 from pipelines.inputs import ModelState, RunInputs, signature
 from pipelines.progress import Progress
 from pipelines.records import sweep_lists
@@ -22,9 +21,8 @@ from pipelines.run_folder import PAIRS, begin, locked, make_run_folder, write_ma
 from pipelines.steps import sweep_stages
 from pipelines.transforms.corpus import read_corpus
 from pipelines.transforms.duplicates import drop_duplicates
-from pipelines.transforms.emit import emit_pairs
 from pipelines.transforms.encode import Models, encode_sides, load_models
-from pipelines.transforms.pairs import match_pairs, score_margins
+from pipelines.transforms.pairs import emit_pairs, match_pairs, score_margins
 from pipelines.transforms.results import Mined, Results, check_gold, write_results
 from pipelines.transforms.search import search_neighbours
 

@@ -31,8 +31,7 @@ from mining.shown import safe
 from pipelines.engine import StageReport
 from pipelines.inputs import HashedFile, RunInputs, Signature, signature
 from pipelines.records import Artefact
-from pipelines.steps import VERSION
-from pipelines.versions import installed
+from pipelines.steps import VERSION, installed
 
 MANIFEST = "manifest.json"
 PAIRS = "pairs.tsv"

@@ -15,9 +15,12 @@ import functools
 import hashlib
 import importlib
 import os
+import platform
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
@@ -25,12 +28,69 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter, with_config
 
+from mining import __version__
 from mining.errors import RunError
 from mining.io.atomic import TEMPORARY, check_place, put_in_place, replacing
 from mining.io.files import file_hash
 from mining.io.json_file import json_digest, json_text, parse_json, read_json, write_json
 from pipelines.records import LISTS, Artefact, artefacts, key_facts
-from pipelines.versions import versions_of
+
+#: What the result of every step depends on, beside the libraries that its stage names: numba
+#: compiles the kernels, pyarrow writes Parquet, torch multiplies.
+ALWAYS = ("bitext_miner", "numpy")
+#: Distributions that bring a library, where it has another name or may come from several.
+_DISTRIBUTIONS = {"faiss": ("faiss-cpu", "faiss-gpu")}
+#: What the manifest lists for a run.
+RECORDED = (
+    "apache-beam",
+    "faiss-cpu",
+    "faiss-gpu",
+    "numba",
+    "numpy",
+    "pyarrow",
+    "safetensors",
+    "sentencepiece",
+    "torch",
+)
+
+
+@functools.cache
+def version(name: str) -> str:
+    """The version of one of them, "none" for a library that is not installed."""
+    if name == "bitext_miner":
+        return __version__
+    if name == "unicode":
+        return unicodedata.unidata_version
+    for distribution in _DISTRIBUTIONS.get(name, (name,)):
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return "none"
+
+
+def versions_of(libraries: Iterable[str]) -> dict[str, str]:
+    """The versions that a result depends on which was made by these libraries."""
+    return {name: version(name) for name in sorted({*ALWAYS, *libraries})}
+
+
+def check_versions(wanted: dict[str, str]) -> None:
+    """Raise RunError when this worker has other versions than the driver put into the step's
+    key."""
+    for name, there in wanted.items():
+        if version(name) != there:
+            raise RunError(
+                f"a worker ({platform.node()}) has {name} {version(name)}, but the run was started with {there}: "
+                "install the same versions everywhere"
+            )
+
+
+def installed() -> dict[str, str]:
+    """Versions for the manifest: of Python, its Unicode tables and the libraries that are
+    installed."""
+    found = {name: version(name) for name in RECORDED if version(name) != "none"}
+    return {"python": platform.python_version(), "unicode": version("unicode"), **found}
+
 
 #: Part of every key: raise it when a stage computes or writes something else from the same inputs.
 VERSION = 4

@@ -19,8 +19,7 @@ from mining.errors import BitextError, UsageError
 from mining.io.atomic import is_full, reason
 from mining.io.json_file import write_json
 from pipelines.records import located
-from pipelines.steps import Cost, Failure, Outputs, Step, parse_failure, read_marker, verified_marker
-from pipelines.versions import check_versions
+from pipelines.steps import Cost, Failure, Outputs, Step, check_versions, parse_failure, read_marker, verified_marker
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@ nearest ones, and the rows that share a cluster are compared, group by group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +15,11 @@ from mining.search.clusters import Clusters
 from mining.search.topk import Neighbours
 from mining.search.vectors import STORED, from_stored
 from pipelines.arrays import concatenated, open_array, write_blocks
-from pipelines.context import Context
+from pipelines.engine import Context
 from pipelines.records import NOT_IN_KEY, Artefact, Listing, Sides
 from pipelines.steps import Outputs, Step, stage
 from pipelines.transforms.encode import EncodedSide, VectorLists
-from pipelines.transforms.neighbours import MergeInputs, ShardVectors, as_table, sampled
+from pipelines.transforms.neighbours import MergeInputs, OfShard, ShardVectors, as_table, sampled
 
 _BLOCK = 16_384
 
@@ -61,14 +60,6 @@ def open_clusters(path: str) -> Clusters:
 
 
 @dataclass(frozen=True)
-class AssignInputs:
-    """The clusters, and a shard."""
-
-    trained: Artefact
-    shard: ShardVectors
-
-
-@dataclass(frozen=True)
 class AssignParams:
     """The side (0 or 1), the number of the first row, clusters a row, and the length of a
     vector."""
@@ -94,7 +85,7 @@ class AssignReport:
 
 
 @stage("assign", "numba", "torch")
-def assign_rows(inputs: AssignInputs, params: AssignParams, outputs: Outputs) -> AssignReport:
+def assign_rows(inputs: OfShard, params: AssignParams, outputs: Outputs) -> AssignReport:
     """Assign the rows of one shard to their nearest clusters, and write their vectors group by
     group."""
     trained = open_clusters(inputs.trained.path)
@@ -191,12 +182,11 @@ def join(inputs: Sides[MemberLists], params: JoinParams, outputs: Outputs) -> Jo
 
 def plan_assign(
     ctx: Context, number: int, side: EncodedSide, trained: TrainReport, nearest: int
-) -> Iterator[Step[AssignReport]]:
+) -> list[Step[AssignReport]]:
     """One step a shard."""
-    for shard, (encoded, first) in enumerate(zip(side.shards, side.corpus.firsts, strict=True)):
-        inputs = AssignInputs(trained.trained, ShardVectors.of(encoded))
-        params = AssignParams(number, first, nearest, side.dim, ctx.threads)
-        yield ctx.step(assign_rows, f"{side.corpus.side}-{shard:05d}", inputs, params)
+    inputs = [OfShard(trained.trained, ShardVectors.of(shard)) for shard in side.shards]
+    params = [AssignParams(number, first, nearest, side.dim, ctx.threads) for first in side.corpus.firsts]
+    return ctx.numbered(assign_rows, side.corpus.side, zip(inputs, params, strict=True))
 
 
 def _member_lists(ctx: Context, reports: list[AssignReport]) -> MemberLists:
@@ -224,20 +214,12 @@ def search_clusters(ctx: Context, sides: Sides[EncodedSide], method: str) -> Sid
     (trained,) = ctx.run([ctx.step(train_clusters, "clusters", files, TrainParams(division, dim, ctx.threads))])
     assigned = ctx.run_sides(
         Sides((0, sides.source), (1, sides.target)),
-        lambda item: list(plan_assign(ctx, *item, trained, division.nprobe)),
+        lambda item: plan_assign(ctx, *item, trained, division.nprobe),
     )
     members = assigned.map(lambda reports: _member_lists(ctx, reports))
-    joined = ctx.run(
-        [
-            ctx.step(
-                join,
-                f"{group:05d}",
-                members,
-                JoinParams(group, settings.k, dim, division.nprobe, division.largest, ctx.threads),
-            )
-            for group in range(trained.groups)
-        ]
-    )
+    facts = settings.k, dim, division.nprobe, division.largest, ctx.threads
+    groups = range(trained.groups)
+    joined = ctx.run([ctx.step(join, f"{group:05d}", members, JoinParams(group, *facts)) for group in groups])
     return Sides(
         _merge_inputs(ctx, len(sides.source.shards), [report.forward for report in joined]),
         _merge_inputs(ctx, len(sides.target.shards), [report.backward for report in joined]),

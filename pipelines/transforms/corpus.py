@@ -20,7 +20,7 @@ from mining.corpus.dedup import id_keys, key_order, text_keys
 from mining.errors import InputError, UsageError
 from mining.io.files import new_digest
 from mining.io.parquet import write_parquet
-from pipelines.context import Context
+from pipelines.engine import Context
 from pipelines.inputs import HashedFile
 from pipelines.records import NOT_IN_KEY, Artefact, Sides
 from pipelines.steps import Outputs, Step, stage
@@ -32,13 +32,6 @@ ROWS_SCHEMA = pa.schema(
 #: A key as two numbers, so that a bucket of keys is a range of the first, and the position of its
 #: row in the chunk.
 KEY = np.dtype([("high", ">u8"), ("low", ">u8"), ("position", "<i8")])
-
-
-@dataclass(frozen=True)
-class ReadInputs:
-    """The input file."""
-
-    file: Artefact
 
 
 @dataclass(frozen=True)
@@ -132,7 +125,7 @@ class _ChunkWriter:
 
 
 @stage("read", "numba", "pyarrow", "unicode")
-def read(inputs: ReadInputs, params: ReadParams, outputs: Outputs) -> ReadReport:
+def read(inputs: Artefact, params: ReadParams, outputs: Outputs) -> ReadReport:
     """Read a file into chunks. Raises InputError when it is not what the run began with."""
     digest = new_digest()
     chunks: list[Chunk] = []
@@ -144,7 +137,7 @@ def read(inputs: ReadInputs, params: ReadParams, outputs: Outputs) -> ReadReport
         chunks.append(chunk.write(outputs, f"{outputs.name}.{len(chunks):05d}"))
         reasons.update(chunk.reasons)
 
-    for table in read_tables(params.spec, InputFile(path=inputs.file.path, name=params.name), digest):
+    for table in read_tables(params.spec, InputFile(path=inputs.path, name=params.name), digest):
         replaced += pc.sum(table.column("replaced")).as_py() or 0
         while len(table):
             taken = chunk.take(table)
@@ -152,8 +145,8 @@ def read(inputs: ReadInputs, params: ReadParams, outputs: Outputs) -> ReadReport
                 close()
                 chunk = _ChunkWriter(params)
             table = table.slice(taken)
-    if digest.hexdigest() != inputs.file.hash:
-        raise InputError(f"{inputs.file.path}: changed while it was read: run the command again")
+    if digest.hexdigest() != inputs.hash:
+        raise InputError(f"{inputs.path}: changed while it was read: run the command again")
     if chunk.rows:
         close()
     return ReadReport(chunks, dict(sorted(reasons.items())), replaced)
@@ -197,18 +190,13 @@ def plan_read(ctx: Context, side: str, spec: CorpusSpec, files: list[HashedFile]
     for file in files:
         if ctx.folder.resolve() in Path(file.path).resolve().parents:
             raise UsageError(f"{file.path}: is input and lies in the run folder {ctx.folder}: choose another output")
-    limits = ctx.config.shard
-    return [
-        ctx.step(
-            read,
-            f"{side}-{number:05d}",
-            ReadInputs(file.artefact),
-            ReadParams(
-                spec.model_copy(update={"path": [file.name]}), file.name, limits.rows, limits.bytes, ctx.threads
-            ),
-        )
-        for number, file in enumerate(files)
-    ]
+    rows, size = ctx.config.shard.rows, ctx.config.shard.bytes
+
+    def params(file: HashedFile) -> ReadParams:
+        own = spec.model_copy(update={"path": [file.name]})
+        return ReadParams(own, file.name, rows, size, ctx.threads)
+
+    return ctx.numbered(read, side, ((file.artefact, params(file)) for file in files))
 
 
 def read_corpus(ctx: Context) -> Sides[ReadSide]:

@@ -22,7 +22,7 @@ from mining.corpus import first_occurrence
 from mining.errors import InputError
 from mining.io.parquet import read_parquet, write_parquet
 from pipelines.arrays import open_array
-from pipelines.context import Context
+from pipelines.engine import Context
 from pipelines.records import Artefact, Listing, Sides
 from pipelines.steps import Outputs, Step, stage
 from pipelines.transforms.corpus import KEY, Chunk, ReadSide
@@ -120,13 +120,6 @@ class ShardInputs:
 
 
 @dataclass(frozen=True)
-class ShardParams:
-    """The number of the first chunk."""
-
-    first: int
-
-
-@dataclass(frozen=True)
 class ShardReport:
     """The rows of a shard: id, text, number of occurrences."""
 
@@ -152,12 +145,12 @@ def kept_rows(chunk: pa.Table, paths: list[str], number: int) -> NDArray[np.bool
 
 
 @stage("shard", "pyarrow")
-def shard(inputs: ShardInputs, params: ShardParams, outputs: Outputs) -> ShardReport:
-    """Write the kept rows of a shard's chunks."""
+def shard(inputs: ShardInputs, first: int, outputs: Outputs) -> ShardReport:
+    """Write the kept rows of a shard's chunks, of which the first has the number `first`."""
     paths = inputs.duplicates.read().paths
 
     def blocks() -> Iterator[pa.Table]:
-        for number, path in enumerate(inputs.chunks.read().paths, params.first):
+        for number, path in enumerate(inputs.chunks.read().paths, first):
             table = read_parquet(path, columns=["id", "text", "reason"])
             keep = kept_rows(table, paths, number)
             occurrences = np.ones(len(table), dtype=np.int64)
@@ -207,10 +200,8 @@ def plan_dedup(ctx: Context, side: ReadSide) -> list[Step[DedupReport]]:
         ctx.listing(chunk.texts for chunk in side.chunks),
         ctx.listing(chunk.ids for chunk in side.chunks),
     )
-    return [
-        ctx.step(dedup, f"{side.side}-{bucket:05d}", inputs, DedupParams(side.side, bucket, buckets))
-        for bucket in range(buckets)
-    ]
+    params = (DedupParams(side.side, bucket, buckets) for bucket in range(buckets))
+    return ctx.numbered(dedup, side.side, ((inputs, each) for each in params))
 
 
 def _shard_groups(ctx: Context, chunks: list[Chunk], duplicates: list[DedupReport]) -> list[list[Chunk]]:
@@ -233,15 +224,8 @@ def plan_shard(ctx: Context, side: ReadSide, found: list[DedupReport]) -> list[S
     groups = _shard_groups(ctx, side.chunks, found)
     firsts = itertools.accumulate((len(group) for group in groups), initial=0)
     duplicates = ctx.listing(report.duplicates for report in found)
-    return [
-        ctx.step(
-            shard,
-            f"{side.side}-{number:05d}",
-            ShardInputs(ctx.listing(chunk.table for chunk in group), duplicates),
-            ShardParams(first),
-        )
-        for number, (group, first) in enumerate(zip(groups, firsts, strict=False))
-    ]
+    inputs = [ShardInputs(ctx.listing(chunk.table for chunk in group), duplicates) for group in groups]
+    return ctx.numbered(shard, side.side, zip(inputs, firsts, strict=False))
 
 
 def drop_duplicates(ctx: Context, sides: Sides[ReadSide]) -> Sides[Corpus]:

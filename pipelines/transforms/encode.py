@@ -18,7 +18,7 @@ from mining.encoder import SentenceEncoder, load_encoder
 from mining.errors import RunError
 from mining.search.vectors import STORED, to_stored
 from pipelines.arrays import write_blocks
-from pipelines.context import Context
+from pipelines.engine import Context
 from pipelines.records import NOT_IN_KEY, Artefact, Listing, Sides
 from pipelines.steps import Outputs, Step, stage
 from pipelines.transforms.duplicates import Corpus, ShardReport
@@ -26,13 +26,6 @@ from pipelines.transforms.duplicates import Corpus, ShardReport
 #: One model a process, whatever the number of threads; the tag is the model's hash.
 _MODEL = Shared()
 _BLOCK = 32_768
-
-
-@dataclass(frozen=True)
-class EncodeInputs:
-    """The rows of a shard."""
-
-    shard: Artefact
 
 
 @dataclass(frozen=True)
@@ -79,14 +72,14 @@ class _Model:
 
 
 @stage("encode", "numba", "pyarrow", "safetensors", "sentencepiece", "torch", "unicode", accelerated=True)
-def encode(inputs: EncodeInputs, params: EncodeParams, outputs: Outputs) -> EncodeReport:
+def encode(inputs: Artefact, params: EncodeParams, outputs: Outputs) -> EncodeReport:
     """Encode one shard."""
     model = _MODEL.acquire(lambda: _Model(params), tag=f"{params.model} {params.device}").encoder
     valid = np.zeros(params.rows, dtype=bool)
 
     def blocks() -> Iterator[NDArray[np.float16]]:
         start = 0
-        with pq.ParquetFile(inputs.shard.path) as file:
+        with pq.ParquetFile(inputs.path) as file:
             for batch in file.iter_batches(_BLOCK, columns=["text"]):
                 block, ok = model.encode(batch.column(0), params.threads)
                 valid[start : start + len(block)] = ok
@@ -177,10 +170,7 @@ def plan_encode(ctx: Context, corpus: Corpus, model: str) -> list[Step[EncodeRep
     def params(shard: ShardReport) -> EncodeParams:
         return EncodeParams(model, shard.rows, settings.device, corpus.side, folder, settings, ctx.threads)
 
-    return [
-        ctx.step(encode, f"{corpus.side}-{number:05d}", EncodeInputs(shard.table), params(shard))
-        for number, shard in enumerate(corpus.shards)
-    ]
+    return ctx.numbered(encode, corpus.side, ((shard.table, params(shard)) for shard in corpus.shards))
 
 
 def encode_sides(ctx: Context, corpora: Sides[Corpus], models: Models) -> Sides[EncodedSide]:

@@ -15,7 +15,7 @@ from mining.corpus.rows import PREVIEW_CHARS
 from mining.io.parquet import read_parquet, write_parquet
 from mining.schemas import CANDIDATE, DROPPED_SCHEMA, Reason
 from pipelines.arrays import ShardFiles, open_array
-from pipelines.context import Context
+from pipelines.engine import Context
 from pipelines.records import Artefact, Listing, Sides
 from pipelines.steps import Outputs, stage
 from pipelines.transforms.duplicates import Corpus, duplicates_in, kept_rows
@@ -93,13 +93,6 @@ def ledger_blocks(side: str, files: LedgerLists, kept_states: NDArray[np.int8] |
 
 
 @dataclass(frozen=True)
-class ThresholdParams:
-    """The least score of a pair, None for all pairs."""
-
-    threshold: float | None
-
-
-@dataclass(frozen=True)
 class DroppedInputs:
     """The matched pairs by row number, what the ledger needs, and which kept rows have a vector."""
 
@@ -134,11 +127,10 @@ def _count_reasons(path: str, side: str) -> dict[str, int]:
 
 
 @stage("output", "numba", "pyarrow")
-def write_dropped(inputs: DroppedInputs, params: ThresholdParams, outputs: Outputs) -> DroppedReport:
-    """Write the ledger of all rows that are in no pair."""
+def write_dropped(inputs: DroppedInputs, threshold: float | None, outputs: Outputs) -> DroppedReport:
+    """Write the ledger of all rows that are in no pair of at least this score (None: of any)."""
     pairs = open_array(inputs.pairs.path, CANDIDATE, (None,))
-    limit = params.threshold
-    extracted = np.ones(len(pairs), dtype=bool) if limit is None else pairs["score"] >= limit
+    extracted = np.ones(len(pairs), dtype=bool) if threshold is None else pairs["score"] >= threshold
     path = outputs.path("dropped.parquet")
 
     def blocks() -> Iterator[pa.Table]:

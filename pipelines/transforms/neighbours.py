@@ -13,7 +13,7 @@ from mining.search.cluster_join import add_lists, evenly_spaced
 from mining.search.topk import Neighbours, merge, no_neighbours
 from mining.search.vectors import STORED, VectorShard, from_stored, vector_shard
 from pipelines.arrays import ShardedArray, ShardFiles, open_array
-from pipelines.context import Context
+from pipelines.engine import Context
 from pipelines.records import Artefact, Listing, Sides
 from pipelines.steps import Outputs, Step, stage
 from pipelines.transforms.duplicates import Corpus
@@ -61,6 +61,14 @@ def sampled(files: VectorLists, dim: int, count: int) -> NDArray[np.float32]:
     chosen = usable[evenly_spaced(len(usable), count)]
     stored = ShardedArray(ShardFiles(vectors, STORED, (dim,)), vectors.firsts, vectors.total)
     return from_stored(stored.take(chosen))
+
+
+@dataclass(frozen=True)
+class OfShard:
+    """What was trained on a side, and a shard of it."""
+
+    trained: Artefact
+    shard: ShardVectors
 
 
 @dataclass(frozen=True)
@@ -168,12 +176,9 @@ class SearchedSide:
 
 def plan_merge(ctx: Context, corpus: Corpus, parts: list[MergeInputs]) -> list[Step[MergeReport]]:
     """One step a shard, whose partial lists are in `parts`."""
-    k = ctx.config.search.k
-    shards = zip(parts, corpus.firsts, corpus.sizes, strict=True)
-    return [
-        ctx.step(merge_lists, f"{corpus.side}-{number:05d}", inputs, MergeParams(k, rows, first))
-        for number, (inputs, first, rows) in enumerate(shards)
-    ]
+    shards = zip(corpus.sizes, corpus.firsts, strict=True)
+    params = [MergeParams(ctx.config.search.k, rows, first) for rows, first in shards]
+    return ctx.numbered(merge_lists, corpus.side, zip(parts, params, strict=True))
 
 
 def merge_sides(ctx: Context, corpora: Sides[Corpus], parts: Sides[list[MergeInputs]]) -> Sides[SearchedSide]:

@@ -24,24 +24,18 @@ from mining.io.json_file import write_json
 from mining.io.parquet import read_parquet, write_parquet
 from mining.io.tsv import tsv_writer
 from mining.schemas import DROPPED_SCHEMA, PAIRS_SCHEMA
-from pipelines.context import Context
+from pipelines.engine import Context
 from pipelines.records import Artefact, Listing, Sides
 from pipelines.steps import Outputs, stage
 from pipelines.transforms.corpus import ReadSide
 from pipelines.transforms.duplicates import Corpus
-from pipelines.transforms.emit import Emitted
 from pipelines.transforms.encode import EncodedSide
-from pipelines.transforms.ledger import DroppedInputs, LedgerLists, ThresholdParams, ledger_blocks, write_dropped
+from pipelines.transforms.ledger import DroppedInputs, LedgerLists, ledger_blocks, write_dropped
 from pipelines.transforms.neighbours import SearchedSide
-from pipelines.transforms.pairs import MatchReport, ScoreReport
+from pipelines.transforms.pairs import Emitted, MatchReport, ScoreReport
 
 #: Columns of matched pairs that are compared with gold.
 _EVALUATED = ["score", "source_id", "target_id"]
-
-
-@dataclass(frozen=True)
-class NoParams:
-    """Nothing."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +44,6 @@ class GoldInputs:
 
     gold: Artefact
     chunks: Sides[Listing]
-
-
-@dataclass(frozen=True)
-class GoldReport:
-    """The number of gold pairs."""
-
-    pairs: int
 
 
 def _read_gold(file: Artefact) -> Gold:
@@ -81,18 +68,19 @@ def _known(chunks: Listing) -> Callable[[list[str]], list[bool]]:
 
 
 @stage("gold", "numba", "pyarrow", "unicode")
-def gold(inputs: GoldInputs, params: NoParams, outputs: Outputs) -> GoldReport:
-    """Check early, before anything costly, that the ids of gold are those of the corpora."""
+def gold(inputs: GoldInputs, params: None, outputs: Outputs) -> int:
+    """Check early, before anything costly, that the ids of gold are those of the corpora; reports
+    the number of pairs."""
     found = _read_gold(inputs.gold)
     check_known(found, *inputs.chunks.map(_known))
-    return GoldReport(len(found))
+    return len(found)
 
 
 def check_gold(ctx: Context, sides: Sides[ReadSide]) -> None:
     """Check the gold standard, if there is one. Raises InputError when it is not of the corpora."""
     if ctx.inputs.gold is not None:
         chunks = sides.map(lambda side: ctx.listing(chunk.table for chunk in side.chunks))
-        ctx.run([ctx.step(gold, "gold", GoldInputs(ctx.inputs.gold.artefact, chunks), NoParams())])
+        ctx.run([ctx.step(gold, "gold", GoldInputs(ctx.inputs.gold.artefact, chunks), None)])
 
 
 @dataclass(frozen=True)
@@ -114,7 +102,7 @@ class ThresholdReport:
 
 
 @stage("threshold", "numba", "pyarrow", "unicode")
-def threshold(inputs: ThresholdInputs, params: NoParams, outputs: Outputs) -> ThresholdReport:
+def threshold(inputs: ThresholdInputs, params: None, outputs: Outputs) -> ThresholdReport:
     """Tune the threshold on gold: the best F1 of the matched pairs."""
     path = outputs.path("duplicates.parquet")
     sides = Sides("source", "target").with_other(inputs.ledger)
@@ -122,13 +110,6 @@ def threshold(inputs: ThresholdInputs, params: NoParams, outputs: Outputs) -> Th
     pairs = read_parquet(inputs.matched.path, columns=_EVALUATED)
     result = evaluate_pairs(pairs, _read_gold(inputs.gold), dropped=path, threshold="tune")
     return ThresholdReport(outputs.artefact("duplicates.parquet"), result.threshold)
-
-
-@dataclass(frozen=True)
-class PairsInputs:
-    """The matched pairs."""
-
-    matched: Artefact
 
 
 @dataclass(frozen=True)
@@ -141,12 +122,11 @@ class PairsReport:
 
 
 @stage("output", "numba", "pyarrow")
-def write_pairs(inputs: PairsInputs, params: ThresholdParams, outputs: Outputs) -> PairsReport:
-    """Write the pairs at or above the threshold."""
-    limit = params.threshold
+def write_pairs(inputs: Artefact, limit: float | None, outputs: Outputs) -> PairsReport:
+    """Write the matched pairs of at least this score (None: all)."""
 
     def blocks(write: Callable[[pa.Table], None]) -> Iterator[pa.Table]:
-        with pq.ParquetFile(inputs.matched.path) as file:
+        with pq.ParquetFile(inputs.path) as file:
             for batch in file.iter_batches():
                 table = pa.Table.from_batches([batch])
                 table = table if limit is None else table.filter(pc.greater_equal(table.column("score"), limit))
@@ -197,35 +177,21 @@ class GoldResults:
     dropped: Artefact
 
 
-@dataclass(frozen=True)
-class MetricsInputs:
-    """What is compared, if there is gold."""
-
-    compared: GoldResults | None
-
-
-@dataclass(frozen=True)
-class MetricsReport:
-    """``metrics.json``."""
-
-    metrics: Artefact
-
-
 @stage("metrics", "numba", "pyarrow", "unicode")
-def metrics(inputs: MetricsInputs, params: RunFacts, outputs: Outputs) -> MetricsReport:
+def metrics(inputs: GoldResults | None, params: RunFacts, outputs: Outputs) -> Artefact:
     """How many rows and pairs, and against gold precision, recall, F1 and what was missed."""
     facts: dict[str, object] = asdict(params)
-    if inputs.compared is not None:
+    if inputs is not None:
         result = evaluate_pairs(
-            read_parquet(inputs.compared.matched.path, columns=_EVALUATED),
-            _read_gold(inputs.compared.gold),
-            dropped=inputs.compared.dropped.path,
-            candidates=inputs.compared.candidates.path,
+            read_parquet(inputs.matched.path, columns=_EVALUATED),
+            _read_gold(inputs.gold),
+            dropped=inputs.dropped.path,
+            candidates=inputs.candidates.path,
             threshold=params.threshold,
         )
         facts["bucc"] = {**result.to_dict(), "threshold_from": params.threshold_from}
     write_json(outputs.path("metrics.json"), facts)
-    return MetricsReport(outputs.artefact("metrics.json"))
+    return outputs.artefact("metrics.json")
 
 
 @dataclass(frozen=True)
@@ -256,7 +222,7 @@ def _find_threshold(ctx: Context, emitted: Emitted, ledger: Sides[LedgerLists]) 
     if given is None or wanted == "none":
         return None, "none"
     inputs = ThresholdInputs(given.artefact, emitted.matched.table, ledger)
-    (report,) = ctx.run([ctx.step(threshold, "threshold", inputs, NoParams())])
+    (report,) = ctx.run([ctx.step(threshold, "threshold", inputs, None)])
     return report.threshold, "tuned"
 
 
@@ -299,16 +265,16 @@ def write_results(ctx: Context, mined: Mined, emitted: Emitted) -> Results:
     valid = mined.encoded.map(lambda side: side.valid(ctx))
     inputs = DroppedInputs(mined.matched.pairs, ledger, valid)
     pairs, dropped = ctx.run_two(
-        ctx.step(write_pairs, "pairs", PairsInputs(emitted.matched.table), ThresholdParams(limit[0]), "."),
-        ctx.step(write_dropped, "dropped", inputs, ThresholdParams(limit[0]), "."),
+        ctx.step(write_pairs, "pairs", emitted.matched.table, limit[0], "."),
+        ctx.step(write_dropped, "dropped", inputs, limit[0], "."),
     )
     compared = None
     if ctx.inputs.gold is not None and emitted.candidates is not None:
         tables = emitted.matched.table, emitted.candidates.table, dropped.table
         compared = GoldResults(ctx.inputs.gold.artefact, *tables)
     facts = _facts(ctx, mined, pairs.pairs, dropped.reasons, limit)
-    (report,) = ctx.run([ctx.step(metrics, "metrics", MetricsInputs(compared), facts, ".")])
-    files = [pairs.tsv, pairs.parquet, dropped.table, report.metrics]
+    (report,) = ctx.run([ctx.step(metrics, "metrics", compared, facts, ".")])
+    files = [pairs.tsv, pairs.parquet, dropped.table, report]
     if emitted.candidates is not None:
         files.append(emitted.candidates.table)
     else:

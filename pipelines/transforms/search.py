@@ -12,23 +12,136 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mining.devices import torch_threads
+from mining.search.faiss_index import add_rows, faiss_threads, open_index, save_index, train_index
 from mining.search.methods import METHODS, MethodSettings, Runtime
+from mining.search.methods.faiss import FaissSettings, search_indexes
 from mining.search.planner import Choice, choose
-from pipelines.context import Context
-from pipelines.records import NOT_IN_KEY, Sides
-from pipelines.steps import Outputs, stage
+from pipelines.engine import Context
+from pipelines.records import NOT_IN_KEY, Artefact, Sides
+from pipelines.steps import Outputs, Step, stage
 from pipelines.transforms.clusters import search_clusters
-from pipelines.transforms.encode import EncodedSide
-from pipelines.transforms.indexes import search_through_indexes
+from pipelines.transforms.encode import EncodedSide, VectorLists
 from pipelines.transforms.neighbours import (
     MergeInputs,
+    OfShard,
     PairReport,
     SearchedSide,
     ShardVectors,
     merge_sides,
     parts_of_pairs,
+    sampled,
     save_pair,
 )
+
+
+@dataclass(frozen=True)
+class TrainIndexParams:
+    """The factory string, rows to train on, and the length of a vector."""
+
+    index: str
+    sample: int
+    dim: int
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """An index, and the rows that it has been trained on or holds."""
+
+    index: Artefact
+    rows: int
+
+
+@stage("train_index", "faiss")
+def train_side(inputs: VectorLists, params: TrainIndexParams, outputs: Outputs) -> IndexReport:
+    """Train an empty index on a sample of one side, which shards do not change."""
+    sample = sampled(inputs, params.dim, params.sample)
+    name = f"{outputs.name}.faiss"
+    save_index(train_index(params.index, sample), outputs.path(name))
+    return IndexReport(outputs.artefact(name), len(sample))
+
+
+@stage("index", "faiss")
+def index_shard(inputs: OfShard, dim: int, outputs: Outputs) -> IndexReport:
+    """Add the vectors of one shard, of length `dim`, to a copy of its side's trained index."""
+    vectors = inputs.shard.read(0, dim).vectors
+    index = open_index(inputs.trained.path, dim, rows=0)
+    add_rows(index, vectors)
+    name = f"{outputs.name}.faiss"
+    save_index(index, outputs.path(name))
+    return IndexReport(outputs.artefact(name), len(vectors))
+
+
+@dataclass(frozen=True)
+class IndexSearchInputs:
+    """A source and a target shard, and their indexes."""
+
+    shards: Sides[ShardVectors]
+    indexes: Sides[Artefact]
+
+
+@dataclass(frozen=True)
+class IndexSearchParams:
+    """Settings of the search, neighbours a list, length of a vector, and the number of the first
+    row of either shard."""
+
+    settings: FaissSettings
+    k: int
+    dim: int
+    firsts: Sides[int]
+    threads: int = field(metadata=NOT_IN_KEY)
+
+
+@stage("search", "faiss", "numba", "torch", accelerated=True)
+def search_shards(inputs: IndexSearchInputs, params: IndexSearchParams, outputs: Outputs) -> PairReport:
+    """Search a source and a target shard through their indexes."""
+    shards = inputs.shards.with_other(params.firsts).map(lambda item: item[0].read(item[1], params.dim))
+    files = inputs.indexes.with_other(shards)
+    indexes = files.map(lambda item: open_index(item[0].path, params.dim, rows=len(item[1].vectors)))
+    with torch_threads(params.threads), faiss_threads(params.threads):
+        both = (shards.source, shards.target)
+        found = search_indexes(both, [indexes.source, indexes.target], params.k, params.settings)
+    return save_pair(outputs, shards, found)
+
+
+def _index_sides(ctx: Context, sides: Sides[EncodedSide], settings: FaissSettings) -> Sides[list[IndexReport]]:
+    dim = sides.source.dim
+    params = TrainIndexParams(settings.index, settings.training_rows, dim)
+
+    def train(side: EncodedSide) -> list[Step[IndexReport]]:
+        return [ctx.step(train_side, side.corpus.side, side.lists(ctx), params)]
+
+    def fill(item: tuple[EncodedSide, list[IndexReport]]) -> list[Step[IndexReport]]:
+        side, (trained,) = item
+        work = ((OfShard(trained.index, ShardVectors.of(shard)), dim) for shard in side.shards)
+        return ctx.numbered(index_shard, side.corpus.side, work)
+
+    return ctx.run_sides(sides.with_other(ctx.run_sides(sides, train)), fill)
+
+
+def search_through_indexes(ctx: Context, sides: Sides[EncodedSide], method: str) -> Sides[list[MergeInputs]]:
+    """Search all pairs of shards through indexes: one step each."""
+    given: FaissSettings = ctx.config.search.of(method)
+    indexes = _index_sides(ctx, sides, given)
+    # What an index is made by is in the keys of its own steps.
+    settings = FaissSettings(parameters=given.search_parameters, refine_factor=given.refine_factor)
+
+    def shards(item: tuple[EncodedSide, list[IndexReport]]) -> list[tuple[int, ShardVectors, Artefact, int]]:
+        side, found = item
+        numbered = enumerate(zip(side.shards, found, side.corpus.firsts, strict=True))
+        return [(number, ShardVectors.of(shard), report.index, first) for number, (shard, report, first) in numbered]
+
+    steps = [
+        ctx.step(
+            search_shards,
+            f"{source[0]:05d}-{target[0]:05d}",
+            IndexSearchInputs(Sides(source[1], target[1]), Sides(source[2], target[2])),
+            IndexSearchParams(
+                settings, ctx.config.search.k, sides.source.dim, Sides(source[3], target[3]), ctx.threads
+            ),
+        )
+        for source, target in itertools.product(*sides.with_other(indexes).map(shards))
+    ]
+    return parts_of_pairs(ctx, sides, ctx.run(steps))
 
 
 @dataclass(frozen=True)

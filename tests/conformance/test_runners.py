@@ -101,9 +101,8 @@ def test_accelerator_hints_reach_encode_and_search(task, tiny_model, tmp_path):
     from mining.config.mine import RunnerSettings
     from pipelines.engine import DoStep, stage_work
     from pipelines.transforms.encode import encode
-    from pipelines.transforms.indexes import search_shards
     from pipelines.transforms.pairs import score
-    from pipelines.transforms.search import search
+    from pipelines.transforms.search import search, search_shards
 
     settings = RunnerSettings(accelerator="type:nvidia-tesla-t4;count:1")
     for stage in (encode, search, search_shards, score):

@@ -22,7 +22,8 @@ from mining.config.mine import MineConfig
 from mining.config.search import SearchSettings
 from mining.search.cluster_join import Division
 from mining.search.methods import METHODS
-from pipelines import mine, versions
+from pipelines import mine
+from pipelines import steps as versions
 from pipelines.engine import StageReport
 from pipelines.progress import Progress
 from pipelines.records import Artefact, Listing, artefacts
@@ -101,7 +102,7 @@ def settings(task: Task, tiny_model: Path, tmp_path: Path) -> dict[str, Any]:
 def runs(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Nothing]]:
     """Engines that have run, by search method."""
     # Nothing need be written: the name of a list is the hash of what would be in it.
-    monkeypatch.setattr("pipelines.context.write_list", lambda _, files, rows=(): Listing(str([*files, *rows])))
+    monkeypatch.setattr("pipelines.engine.write_list", lambda _, files, rows=(): Listing(str([*files, *rows])))
     monkeypatch.setattr("pipelines.mine.finish", lambda *_: None)
     monkeypatch.setattr("pipelines.mine.begin", lambda *_: None)
 
@@ -307,7 +308,7 @@ READERS: dict[str, set[str]] = {
     "output.tsv": set(),
     "output.parquet": set(),
     "output.table": {"metrics"},
-    "metrics.metrics": set(),
+    "metrics": set(),
 }
 
 

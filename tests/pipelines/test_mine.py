@@ -64,7 +64,7 @@ def test_shards_workers_threads_backends_and_tiles_never_show(finished, run, cha
 def test_a_full_array_of_strings_never_shows(finished, run, monkeypatch):
     parts = []
     monkeypatch.setattr("mining.text_arrays.LARGEST", 500)
-    monkeypatch.setattr("pipelines.transforms.emit._BLOCK_BYTES", 1000)
+    monkeypatch.setattr("pipelines.transforms.pairs._BLOCK_BYTES", 1000)
     monkeypatch.setattr("mining.pairs.table_parts", lambda table: parts.append(table_parts(table)) or parts[-1])
     assert contents(run().folder) == contents(finished.folder)
     assert max(map(len, parts)) > 1
@@ -77,7 +77,7 @@ def test_a_full_array_of_strings_never_shows(finished, run, monkeypatch):
 
 def test_buckets_and_blocks_never_show(finished, run, monkeypatch):
     monkeypatch.setattr("pipelines.transforms.duplicates.BUCKET_ROWS", 40)
-    for name, size in (("emit._BLOCK", 7), ("emit._CANDIDATES", 20), ("encode._BLOCK", 9)):
+    for name, size in (("pairs._BLOCK", 7), ("pairs._CANDIDATES", 20), ("encode._BLOCK", 9)):
         monkeypatch.setattr(f"pipelines.transforms.{name}", size)
     result = run(shard__rows=60)
     assert contents(result.folder) == contents(finished.folder)

@@ -17,21 +17,20 @@ from mining.config.mine import MineConfig
 from mining.corpus import CorpusSpec, list_inputs, read_rows
 from mining.corpus.dedup import id_keys, text_keys
 from mining.io.files import file_hash
-from pipelines.context import Context
-from pipelines.engine import Engine
+from pipelines.engine import Context, Engine
 from pipelines.inputs import RunInputs
 from pipelines.progress import Progress
 from pipelines.records import Artefact, located, write_list
 from pipelines.steps import Cost, Outputs
-from pipelines.transforms.corpus import Chunk, ReadInputs, ReadParams, ReadReport, ReadSide, read, sorted_keys
-from pipelines.transforms.duplicates import DedupParams, DedupReport, ShardInputs, ShardParams, plan_dedup, plan_shard
+from pipelines.transforms.corpus import Chunk, ReadParams, ReadReport, ReadSide, read, sorted_keys
+from pipelines.transforms.duplicates import DedupParams, DedupReport, ShardInputs, plan_dedup, plan_shard
 from pipelines.transforms.neighbours import NEIGHBOUR
 from pipelines.transforms.pairs import ScoreInputs, ScoreParams, score
 
 
 def run(path: Path, folder: Path, rows: int, size: int, **rules: Any) -> ReadReport:
     (file,) = list_inputs(CorpusSpec(path=str(path)))
-    inputs = ReadInputs(Artefact(file.path, file_hash(file.path), 0))
+    inputs = Artefact(file.path, file_hash(file.path), 0)
     params = ReadParams(CorpusSpec(path=[file.name], **rules), file.name, rows, size, threads=1)
     outputs = Outputs(read.step(folder, "source-00000", inputs, params))
     report = read.run(inputs, params, outputs)
@@ -138,7 +137,7 @@ def test_chunks_fill_shards_up_to_their_limits(tmp_path: Path) -> None:
         paths = [each.chunks.read().paths for each in inputs if isinstance(each, ShardInputs)]
         assert [Path(path).name for each in paths for path in each] == [chunk.table.path for chunk in found]
         firsts = [sum(map(len, paths[:number])) for number in range(len(paths))]
-        assert [step.params for step in steps] == [ShardParams(first) for first in firsts]
+        assert [step.params for step in steps] == firsts
         return [len(each) for each in paths]
 
     assert groups([(60, 1), (40, 1), (1, 1)], [[0, 0, 0]]) == [2, 1]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines import versions
+from pipelines import steps as versions
 from pipelines.engine import Engine
 from pipelines.mine import MineResult
 from pipelines.steps import Step, read_failure
