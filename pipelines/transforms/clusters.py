@@ -66,7 +66,7 @@ class AssignParams:
 
     side: int
     first: int
-    nearest: int
+    nprobe: int
     dim: int
     threads: int = field(metadata=NOT_IN_KEY)
 
@@ -91,7 +91,7 @@ def assign_rows(inputs: OfShard, params: AssignParams, outputs: Outputs) -> Assi
     trained = open_clusters(inputs.trained.path)
     with torch_threads(params.threads):
         part = inputs.shard.read(params.first, params.dim)
-        clusters = assign(part.vectors, trained, params.side, params.nearest)
+        clusters = assign(part.vectors, trained, params.side, params.nprobe)
     numbers = part.rows
     del part
     dealt = partition(clusters, trained.groups)
@@ -132,7 +132,7 @@ class MemberLists:
             return concatenated(files.read().paths, dtype, row, limits)
 
         vectors = from_stored(joined(self.vectors, STORED, params.dim))
-        return Members(joined(self.rows, np.int64), vectors, joined(self.clusters, np.int32, params.nearest))
+        return Members(joined(self.rows, np.int64), vectors, joined(self.clusters, np.int32, params.nprobe))
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class JoinParams:
     group: int
     k: int
     dim: int
-    nearest: int
+    nprobe: int
     largest: int
     threads: int = field(metadata=NOT_IN_KEY)
 
@@ -181,11 +181,11 @@ def join(inputs: Sides[MemberLists], params: JoinParams, outputs: Outputs) -> Jo
 
 
 def plan_assign(
-    ctx: Context, number: int, side: EncodedSide, trained: TrainReport, nearest: int
+    ctx: Context, number: int, side: EncodedSide, trained: TrainReport, nprobe: int
 ) -> list[Step[AssignReport]]:
     """One step a shard."""
     inputs = [OfShard(trained.trained, ShardVectors.of(shard)) for shard in side.shards]
-    params = [AssignParams(number, first, nearest, side.dim, ctx.threads) for first in side.corpus.firsts]
+    params = [AssignParams(number, first, nprobe, side.dim, ctx.threads) for first in side.corpus.firsts]
     return ctx.numbered(assign_rows, side.corpus.side, zip(inputs, params, strict=True))
 
 
