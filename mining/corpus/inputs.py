@@ -68,8 +68,9 @@ def list_inputs(spec: RowRules) -> list[InputFile]:
     files = list({os.path.realpath(file): file for group in groups for file in group}.values())
     by_format: dict[str, list[str]] = {}
     for file in files:
-        by_format.setdefault(name_of(spec, file), []).append(file)
-        format_of(spec, file).layout(spec, file)
+        name = name_of(spec, file)
+        FORMATS[name].layout(spec, file)
+        by_format.setdefault(name, []).append(file)
     if isinstance(spec, BitextSpec) and any(FORMATS[name].aligned for name in by_format):
         return [_aligned_pair(groups)]
     if spec.columns is not None and not any(FORMATS[name].takes_columns for name in by_format):
