@@ -29,7 +29,8 @@ from mining.config.score import ScoreConfig
 from mining.config.search import K
 from mining.corpus import Row, dedup_key, list_inputs, read_rows, row_blocks
 from mining.devices import torch_threads
-from mining.encoder import Encoder, load_encoder
+from mining.encoder import Encoder
+from mining.encoder.load import load_encoders
 from mining.encoder.protocol import encode_checked
 from mining.encoder.vector_file import METADATA_KEY, read_vectors
 from mining.errors import InputError, RunError, UsageError
@@ -294,7 +295,7 @@ def score_file(config: ScoreConfig) -> PairScorer:
     output = check_output(config.output)
     specs = [spec for spec in (config.pairs, config.source_pool, config.target_pool) if spec is not None]
     refuse_input(output, (path for spec in specs for path in _input_paths(spec)))
-    encoder, target_encoder = _encoders(config)
+    encoder, target_encoder = load_encoders(config, config.source_language, config.target_language)
     pools = None
     if config.source_pool is not None and config.target_pool is not None:
         pools = (
@@ -319,18 +320,6 @@ def _input_paths(spec: BitextSpec | CorpusSpec) -> list[str]:
     if len(spec.paths) == 1 and spec.paths[0].endswith(".npy"):
         return spec.paths
     return [path for file in list_inputs(spec) for path in (file.path, file.target_path) if path is not None]
-
-
-def _encoders(config: ScoreConfig) -> tuple[Encoder, Encoder]:
-    """The encoders of source and target: one and the same unless the languages differ."""
-    languages = config.source_language, config.target_language
-    loaded: dict[str | None, Encoder] = {}
-    for language in languages:
-        if language not in loaded:
-            loaded[language] = load_encoder(
-                config.model, config.device, dim=config.dim, dtype=config.dtype, language=language
-            )
-    return loaded[languages[0]], loaded[languages[1]]
 
 
 def _some(rows: Iterable[Row], name: str) -> Iterator[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mining.config.encode import EncoderSettings
 from mining.devices import resolve_device
 from mining.encoder.encoder import SentenceEncoder
 from mining.encoder.model import Model, check_type
@@ -52,6 +53,18 @@ def load_encoder(
         name += f"-{dim}d"
     network = model.to(target).encoding()
     return SentenceEncoder(network, model.tokenizers, name, description, dim=dim, word_memory=word_memory)
+
+
+def load_encoders(settings: EncoderSettings, *languages: str | None) -> list[SentenceEncoder]:
+    """The encoders of some languages, in their order: one and the same where no two languages are
+    given. Raises UsageError as `load_encoder` does."""
+    loaded = {
+        language: load_encoder(
+            settings.model, settings.device, language=language, dim=settings.dim, dtype=settings.dtype
+        )
+        for language in dict.fromkeys(languages)
+    }
+    return [loaded[language] for language in languages]
 
 
 def _language_number(folder: Path, description: ModelDescription, language: str | None) -> int:

@@ -67,5 +67,5 @@ def bag_model(monkeypatch: pytest.MonkeyPatch, bag: BagEncoder) -> list[dict[str
         loaded.append({"path": path, "device": device, **options})
         return bag
 
-    monkeypatch.setattr("mining.encoder.load_encoder", load)
+    monkeypatch.setattr("mining.encoder.load.load_encoder", load)
     return loaded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cli.commands.evaluate import EVALUATIONS, load_sides
+from pipelines.cli.commands.evaluate import EVALUATIONS
 from pipelines.cli.options import Call, command
 from pipelines.cli.say import check_json, closing, limit_text, share, show_table, warn
 
@@ -28,11 +28,12 @@ def mining(settings: MiningTaskConfig, call: Call) -> None:
     The same pairs as `bitext mine --gold` finds, without a run folder, for tasks that fit into
     memory. The threshold is tuned on all gold pairs, and held out by folds.
     """
+    from mining.encoder.load import load_encoders
     from mining.evaluation.mining import evaluate_mining, read_mining_task
 
     check_json(settings.json_file, *settings.source.paths, *settings.target.paths, settings.gold)
     task = read_mining_task(settings.source, settings.target, settings.gold)
-    encoder, target_encoder = load_sides(settings, settings.source_language, settings.target_language)
+    encoder, target_encoder = load_encoders(settings, settings.source_language, settings.target_language)
     results = evaluate_mining(
         task,
         encoder,

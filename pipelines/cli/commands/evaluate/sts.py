@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipelines.cli.commands.evaluate import EVALUATIONS, load_sides
+from pipelines.cli.commands.evaluate import EVALUATIONS
 from pipelines.cli.options import Call, command
 from pipelines.cli.say import check_json, closing, show_table
 
@@ -29,12 +29,13 @@ def sts(settings: StsConfig, call: Call) -> None:
     is no correlation ("undefined"), and the means leave the set out. A pair that cannot be encoded
     has similarity 0.
     """
+    from mining.encoder.load import load_encoders
     from mining.evaluation.sts import find_sts, read_sts, sts_correlations
 
     files = find_sts(settings.paths)
     check_json(settings.json_file, *files)
     datasets = [read_sts(path) for path in files]
-    (encoder,) = load_sides(settings, settings.language)
+    (encoder,) = load_encoders(settings, settings.language)
     result = sts_correlations(encoder, datasets, threads=settings.threads)
     _show(result)
     line = f"mean Pearson {_number(result.all.pearson)} over {_sets(result.all)}"

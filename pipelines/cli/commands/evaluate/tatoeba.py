@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cli.commands.evaluate import EVALUATIONS, load_sides
+from pipelines.cli.commands.evaluate import EVALUATIONS
 from pipelines.cli.options import Call, command
 from pipelines.cli.say import check_json, closing, show_table
 
@@ -30,12 +30,13 @@ def tatoeba(settings: TatoebaConfig, call: Call) -> None:
     the same text as the right one is right; a row that cannot be encoded is an error in both
     directions.
     """
+    from mining.encoder.load import load_encoders
     from mining.evaluation.tatoeba import find_aligned, read_aligned, tatoeba_error
 
     names = ("format", "columns", "source", "target", "invalid_utf8")
     sets = find_aligned(settings.paths, {name: getattr(settings, name) for name in names})
     check_json(settings.json_file, *(path for spec in sets.values() for path in spec.paths))
-    encoder, target_encoder = load_sides(settings, settings.source_language, settings.target_language)
+    encoder, target_encoder = load_encoders(settings, settings.source_language, settings.target_language)
     results = {}
     for name, spec in sets.items():
         pairs = read_aligned(name, spec)
