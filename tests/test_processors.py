@@ -17,11 +17,10 @@ import hashlib
 import numpy as np
 from mining import load_encoder
 from mining.neighbour_scores import list_scores, neighbour_means
-from mining.search import nearest_neighbours, to_stored
 from mining.search.cluster_join import search_clusters
 from mining.search.clusters import train_clusters
-from mining.search.vectors import quantise
-from mining.search.vectors import vector_shard
+from mining.search.exact import nearest_neighbours
+from mining.search.vectors import quantise, to_stored, vector_shard
 
 def show(name, *arrays):
     print(name, hashlib.blake2b(b"".join(a.tobytes() for a in arrays), digest_size=8).hexdigest())
