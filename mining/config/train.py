@@ -177,7 +177,8 @@ class TrainConfig(DataConfig):
         data = dict(with_new_names(data, cls.renamed))
         if data.get("epochs") is None and data.get("minutes") is None:
             data["epochs"] = DEFAULT_EPOCHS
-        if (encoder := data.get("encoder")) in list(NETWORKS):
+        # The usual tokens are left unset: of prepared pairs all that there are is taken then.
+        if (encoder := data.get("encoder")) in list(NETWORKS) and NETWORKS[encoder].default_tokens != ("pieces",):
             data.setdefault("tokens", list(NETWORKS[encoder].default_tokens))
         if (objective := data.get("objective")) in list(OBJECTIVES):
             data.setdefault("negative_choice", OBJECTIVES[objective].usual_choice)
