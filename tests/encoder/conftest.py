@@ -27,14 +27,14 @@ from mining.encoder.tokenizers.words import WordSettings
 SYLLABLES = ["ba", "ke", "lo", "mi", "nu", "ra", "so", "ti"]
 ARCHITECTURES = {
     "sp": {},
-    "word": {"units": ["words"]},
-    "trigram": {"units": ["trigrams"]},
-    "sum": {"units": ["pieces", "words", "trigrams"]},
-    "concatenation": {"units": ["pieces", "trigrams"], "combine": "concatenate"},
-    "projection": {"units": ["pieces", "words"], "projection": 10},
-    "charagram": {"kind": "charagram", "units": ["ngrams"]},
+    "word": {"tokens": ["words"]},
+    "trigram": {"tokens": ["trigrams"]},
+    "sum": {"tokens": ["pieces", "words", "trigrams"]},
+    "concatenation": {"tokens": ["pieces", "trigrams"], "combine": "concatenate"},
+    "projection": {"tokens": ["pieces", "words"], "projection": 10},
+    "charagram": {"kind": "charagram", "tokens": ["ngrams"]},
     "lstm": {"kind": "lstm", "hidden": 6},
-    "word-lstm": {"kind": "lstm", "units": ["words"], "hidden": 6},
+    "word-lstm": {"kind": "lstm", "tokens": ["words"], "hidden": 6},
 }
 """By name, settings of a network; each has vectors of 12 numbers a unit."""
 
@@ -80,8 +80,8 @@ def random_network(name: str, tokenizers: Sequence[Tokenizer], languages: int = 
 
 
 def tokenizers_of(name: str, all_tokenizers: dict[str, Tokenizer]) -> list[Tokenizer]:
-    """The units that the architecture `name` works on."""
-    return [all_tokenizers[kind] for kind in ARCHITECTURES[name].get("units", ["pieces"])]
+    """The tokenizers that the architecture `name` works on."""
+    return [all_tokenizers[kind] for kind in ARCHITECTURES[name].get("tokens", ["pieces"])]
 
 
 @pytest.fixture(scope="session")

@@ -16,12 +16,12 @@ from mining.encoder.networks import Network, build_network, fresh_network
 ROWS, DIM = 7, 5
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "average": {},
-    "sum": {"units": ["pieces", "words"]},
-    "concatenation": {"units": ["words", "pieces"], "combine": "concatenate"},
+    "sum": {"tokens": ["pieces", "words"]},
+    "concatenation": {"tokens": ["words", "pieces"], "combine": "concatenate"},
     "projection": {"projection": 3},
-    "projected concatenation": {"units": ["pieces", "trigrams"], "combine": "concatenate", "projection": 4},
-    "charagram": {"kind": "charagram", "units": ["ngrams"]},
-    "linear charagram": {"kind": "charagram", "units": ["ngrams"], "activation": "linear"},
+    "projected concatenation": {"tokens": ["pieces", "trigrams"], "combine": "concatenate", "projection": 4},
+    "charagram": {"kind": "charagram", "tokens": ["ngrams"]},
+    "linear charagram": {"kind": "charagram", "tokens": ["ngrams"], "activation": "linear"},
 }
 TEXTS = st.lists(st.lists(st.integers(0, ROWS - 1), max_size=5), min_size=1, max_size=6)
 
@@ -39,25 +39,25 @@ def pieces(lists: list[list[int]]) -> Tokens:
     return Tokens(np.array([number for one in lists for number in one], np.int32), offsets)
 
 
-def units_of(lists: list[list[int]], count: int) -> list[Tokens]:
-    """Of each further kind of unit one id less, the others shifted: no two kinds have the same
+def tokens_of(lists: list[list[int]], count: int) -> list[Tokens]:
+    """Of each further kind of token one id less, the others shifted: no two kinds have the same
     ids."""
     return [pieces([[(number + kind) % ROWS for number in one[kind:]] for one in lists]) for kind in range(count)]
 
 
-def reference(network: Network, units: list[Tokens], parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+def reference(network: Network, tokens: list[Tokens], parameters: dict[str, torch.Tensor]) -> torch.Tensor:
     """One sentence at a time, by operations that torch can differentiate."""
     rows = []
-    for text in range(len(units[0].lengths)):
+    for text in range(len(tokens[0].lengths)):
         parts = []
-        for name, kind in zip(network.tables, units, strict=True):
+        for name, kind in zip(network.tables, tokens, strict=True):
             found = parameters[name][kind.ids[kind.offsets[text] : kind.offsets[text + 1]].astype(np.int64)]
             total = found.sum(0)
             parts.append(total if network.kind == "charagram" else total / max(len(found), 1))
         if network.kind == "charagram":
             state = parts[0] + parameters["bias"]
             state = torch.tanh(state) if network.stored_settings()["activation"] == "tanh" else state
-            rows.append(state if units[0].lengths[text] else torch.zeros(DIM))
+            rows.append(state if tokens[0].lengths[text] else torch.zeros(DIM))
             continue
         joined = (
             torch.cat(parts) if network.stored_settings()["combine"] == "concatenate" else torch.stack(parts).sum(0)
@@ -71,10 +71,10 @@ def reference(network: Network, units: list[Tokens], parameters: dict[str, torch
 @given(lists=TEXTS)
 def test_forward_and_backward_equal_autograd(name: str, lists: list[list[int]]) -> None:
     network, count = fresh(name)
-    units = units_of(lists, count)
+    tokens = tokens_of(lists, count)
     parameters = {key: tensor.clone().requires_grad_() for key, tensor in network.tensors().items()}
-    expected = reference(network, units, parameters)
-    vectors, backward = network.forward(units)
+    expected = reference(network, tokens, parameters)
+    vectors, backward = network.forward(tokens)
     torch.testing.assert_close(vectors, expected.detach())
     slope = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(5))
     if expected.requires_grad:
@@ -93,22 +93,22 @@ def test_forward_and_backward_equal_autograd(name: str, lists: list[list[int]]) 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_vectors_are_those_of_forward_and_the_same_in_any_company(name: str) -> None:
     network, count = fresh(name)
-    units = units_of([[1, 2, 2], [], [6], [0, 3, 4, 5], [1, 2, 2]], count)
-    vectors = network.vectors(units)
-    np.testing.assert_allclose(vectors, network.forward(units)[0], atol=1e-6)
+    tokens = tokens_of([[1, 2, 2], [], [6], [0, 3, 4, 5], [1, 2, 2]], count)
+    vectors = network.vectors(tokens)
+    np.testing.assert_allclose(vectors, network.forward(tokens)[0], atol=1e-6)
     assert not vectors[1].any()
     for text in range(5):
-        alone = network.vectors([kind.take(np.array([text])) for kind in units])
+        alone = network.vectors([kind.take(np.array([text])) for kind in tokens])
         assert alone.tobytes() == vectors[text : text + 1].tobytes()
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_network_is_rebuilt_from_its_tensors(name: str) -> None:
     network, count = fresh(name)
-    units = units_of([[1, 2, 5], [4]], count)
+    tokens = tokens_of([[1, 2, 5], [4]], count)
     again = build_network(network.stored_settings(), network.tables, network.weights)
     assert again.dim == network.dim
-    assert again.vectors(units).tobytes() == network.vectors(units).tobytes()
+    assert again.vectors(tokens).tobytes() == network.vectors(tokens).tobytes()
 
 
 @settings(deadline=None)

@@ -26,13 +26,13 @@ def pieces(*lengths: int, seed: int = 0) -> Tokens:
     return Tokens(ids, offsets)
 
 
-def torch_means(network: LstmNetwork, units: Tokens) -> torch.Tensor:
+def torch_means(network: LstmNetwork, tokens: Tokens) -> torch.Tensor:
     """One sentence at a time through torch's own module."""
     module = torch.nn.LSTM(DIM, HIDDEN, batch_first=True, bidirectional=True)
     module.load_state_dict(network.weights)
     rows = []
-    for start, stop in zip(units.offsets[:-1], units.offsets[1:], strict=True):
-        ids = torch.from_numpy(units.ids[start:stop].astype(np.int64))
+    for start, stop in zip(tokens.offsets[:-1], tokens.offsets[1:], strict=True):
+        ids = torch.from_numpy(tokens.ids[start:stop].astype(np.int64))
         states = module(network.table[ids][None])[0][0] if len(ids) else torch.zeros(1, 2 * HIDDEN)
         rows.append(states.mean(0))
     return torch.stack(rows).detach()
@@ -42,32 +42,32 @@ LENGTHS = (3, 0, 9, 1, 3, 20)
 
 
 def test_forward_equals_the_module_of_torch(network: LstmNetwork) -> None:
-    units = pieces(*LENGTHS)
-    vectors, _ = network.forward([units])
-    torch.testing.assert_close(vectors, torch_means(network, units))
+    tokens = pieces(*LENGTHS)
+    vectors, _ = network.forward([tokens])
+    torch.testing.assert_close(vectors, torch_means(network, tokens))
     with torch.inference_mode():
-        torch.testing.assert_close(network.forward([units])[0], vectors)
+        torch.testing.assert_close(network.forward([tokens])[0], vectors)
 
 
 def test_exact_vectors_equal_the_module_of_torch(network: LstmNetwork) -> None:
-    units = pieces(*LENGTHS)
-    np.testing.assert_allclose(network.vectors([units]), torch_means(network, units), atol=2e-6)
+    tokens = pieces(*LENGTHS)
+    np.testing.assert_allclose(network.vectors([tokens]), torch_means(network, tokens), atol=2e-6)
 
 
 def test_vectors_of_a_sentence_are_the_same_in_any_company(
     network: LstmNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    units = pieces(*np.random.default_rng(5).integers(0, 30, 150).tolist())
-    whole = network.vectors([units])
+    tokens = pieces(*np.random.default_rng(5).integers(0, 30, 150).tolist())
+    whole = network.vectors([tokens])
     for size in (1, 2, 37):
         blocks = np.split(np.arange(150), range(size, 150, size))
-        parts = [network.vectors([units.take(rows)]) for rows in blocks]
+        parts = [network.vectors([tokens.take(rows)]) for rows in blocks]
         assert np.concatenate(parts).tobytes() == whole.tobytes()
     back = np.arange(150)[::-1]
-    assert network.vectors([units.take(back)])[back].tobytes() == whole.tobytes()
+    assert network.vectors([tokens.take(back)])[back].tobytes() == whole.tobytes()
     monkeypatch.setattr(lstm, "_BLOCK_TEXTS", 16)
     monkeypatch.setattr(lstm, "_SIDE_BY_SIDE", {"cpu": 5})
-    assert network.vectors([units]).tobytes() == whole.tobytes()
+    assert network.vectors([tokens]).tobytes() == whole.tobytes()
 
 
 def test_products_on_the_grid_do_not_depend_on_the_order_of_additions() -> None:
@@ -89,16 +89,16 @@ def test_grid_is_fine_and_keeps_zeros() -> None:
 
 
 def test_gradient_is_that_of_torch(network: LstmNetwork) -> None:
-    units = pieces(4, 0, 2, 7)
+    tokens = pieces(4, 0, 2, 7)
     slope = torch.randn(4, 2 * HIDDEN, generator=torch.Generator().manual_seed(4))
-    _, backward = network.forward([units])
+    _, backward = network.forward([tokens])
     gradients = backward(slope.clone())
     step = 1e-3
     rows, by_row = gradients.rows["pieces"]
-    assert rows.tolist() == sorted(set(units.ids.tolist()))
+    assert rows.tolist() == sorted(set(tokens.ids.tolist()))
 
     def loss() -> float:
-        return float((torch_means(network, units).double() * slope).sum())
+        return float((torch_means(network, tokens).double() * slope).sum())
 
     for place, name in ((0, "weight_hh_l0_reverse"), (3, "bias_ih_l0"), (5, "weight_ih_l0")):
         flat = network.weights[name].view(-1)
@@ -127,8 +127,8 @@ def test_sentences_without_ids_have_no_gradient(network: LstmNetwork) -> None:
 
 def test_saved_tensors_give_the_network_back(network: LstmNetwork) -> None:
     again = build_network(network.stored_settings(), network.tables, network.weights)
-    units = pieces(*LENGTHS)
-    assert again.vectors([units]).tobytes() == network.vectors([units]).tobytes()
+    tokens = pieces(*LENGTHS)
+    assert again.vectors([tokens]).tobytes() == network.vectors([tokens]).tobytes()
 
 
 def test_tensors_that_do_not_fit_are_named(network: LstmNetwork) -> None:

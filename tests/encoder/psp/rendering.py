@@ -13,10 +13,10 @@ import torch
 TABLE = "embedding.weight"
 
 
-def find(vocabulary: Mapping[str, int], unit: str, zero_unk: int) -> int | None:
-    """The row of one unit; None is left out."""
-    if unit in vocabulary:
-        return vocabulary[unit]
+def find(vocabulary: Mapping[str, int], token: str, zero_unk: int) -> int | None:
+    """The row of one token; None is left out."""
+    if token in vocabulary:
+        return vocabulary[token]
     return None if zero_unk else vocabulary["UUUNKKK"]
 
 
@@ -29,18 +29,18 @@ def at_scale_rows(
         text = " ".join(sp.EncodeAsPieces(text))
     text = text.strip()
     text = text.lower() if args.lower_case else text
-    units = []
+    tokens = []
     if args.ngrams:
         padded = " " + text + " "
         for start in range(len(padded)):
             gram = padded[start : start + args.ngrams]
             if len(gram) == args.ngrams:
-                units.append(gram)
+                tokens.append(gram)
     else:
-        units = text.split()
+        tokens = text.split()
     rows = []
-    for unit in units:
-        row = find(vocabulary, unit, args.zero_unk)
+    for token in tokens:
+        row = find(vocabulary, token, args.zero_unk)
         if row is not None:
             rows.append(row)
     return rows if rows else [vocabulary["UUUNKKK"]]
@@ -52,8 +52,8 @@ def older_rows(text: str, sp: sentencepiece.SentencePieceProcessor, vocabulary: 
 
     words = " ".join(TreebankWordTokenizer().tokenize(text.lower()))
     rows = []
-    for unit in " ".join(sp.EncodeAsPieces(words)).strip().lower().split():
-        row = find(vocabulary, unit.lower(), 1)
+    for token in " ".join(sp.EncodeAsPieces(words)).strip().lower().split():
+        row = find(vocabulary, token.lower(), 1)
         if row:
             rows.append(row)
     if not rows:

@@ -83,8 +83,8 @@ def test_hub_folder_in_float16(bitext: Callable, hub_folder: Callable[..., Path]
 def test_model_becomes_smaller(
     name: str, dtype: str, loss: float, bitext: Callable, all_tokenizers: dict, tmp_path: Path
 ) -> None:
-    units = tokenizers_of(name, all_tokenizers)
-    save_model(tmp_path / "model", random_network(name, units), units, languages=["aa", "bb"])
+    tokenizers = tokenizers_of(name, all_tokenizers)
+    save_model(tmp_path / "model", random_network(name, tokenizers), tokenizers, languages=["aa", "bb"])
     ended = bitext(
         "convert", tmp_path / "model", "--dim", 5, "--dtype", dtype, "--output", tmp_path / "small", "--to", "model"
     )
@@ -118,8 +118,8 @@ def test_what_has_no_meaning_is_refused(bitext: Callable, model: Path, tmp_path:
 
 
 def test_lstm_keeps_its_dimensions(bitext: Callable, all_tokenizers: dict, tmp_path: Path) -> None:
-    units = tokenizers_of("lstm", all_tokenizers)
-    save_model(tmp_path / "model", random_network("lstm", units), units)
+    tokenizers = tokenizers_of("lstm", all_tokenizers)
+    save_model(tmp_path / "model", random_network("lstm", tokenizers), tokenizers)
     ended = bitext("convert", tmp_path / "model", "--dim", 3, "--output", tmp_path / "out")
     assert (ended.code, "keeps all its dimensions" in ended.err) == (2, True)
 
