@@ -22,7 +22,7 @@ help: ## Show this list
 	@echo
 	@echo "  PYTHON=python3.12 picks the interpreter, BITEXT_DATA=FOLDER names the evaluation data (optional)."
 
-demo: $(VENV)/.installed ## Hide real translations, mine them with the shipped model, print F1 (under a minute)
+demo: $(VENV)/.installed ## Hide real translations, mine them with the bundled model, print F1 (under a minute)
 	$(BIN)/bitext demo --output $(DEMO_OUTPUT)
 
 test: $(VENV)/.installed ## Run the fast tests

@@ -2,7 +2,7 @@
 published figures.
 
     python benchmarks/report.py --model model-en-de --output reports/en-de.json
-    python benchmarks/report.py --tables reports/en-de.json reports/shipped.json > docs/models.md
+    python benchmarks/report.py --tables reports/en-de.json reports/bundled.json > docs/models.md
 
 reads ``$BITEXT_DATA`` (default ``../shared/data``): mining on ``bucc/XX-en.training.*`` by every
 margin, the threshold tuned on all gold and over five folds; Tatoeba in both directions; STS. A
