@@ -3,7 +3,7 @@
     python benchmarks/scale.py --work runs/scale
 
 mines corpora of distinct real sentences, from 25 thousand a side to a million, each in a process of
-its own, with the model that ships with the package; prints wall and CPU seconds, peak memory and
+its own, with the bundled model; prints wall and CPU seconds, peak memory and
 disk of every stage at each size, and the exponent by which they grow (the slope of the logarithms,
 least squares over all sizes and over the last three).
 """

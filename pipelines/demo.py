@@ -206,7 +206,7 @@ def _write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
 def mine_task(folder: Path, name: str, threshold: float | str, model: Path | None = None) -> MineResult:
     """Mine one task into its folder ``run``; `threshold` is a number, ``tune`` or ``none``.
 
-    `model` is a model folder; None is the one that ships with the package.
+    `model` is a model folder; None is the bundled model.
     """
     task = folder / name
     corpora = {side: {"path": str(task / f"{side}.tsv"), "columns": ["id", "text"]} for side in ("source", "target")}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from mining.shown import safe
 
 if TYPE_CHECKING:
-    from mining.console import SafeConsole
+    from pipelines.console import SafeConsole
 
 
 class Show(Protocol):
@@ -20,7 +20,7 @@ class Show(Protocol):
 
 
 def _console(quiet: bool = False) -> SafeConsole:
-    from mining.console import SafeConsole
+    from pipelines.console import SafeConsole
 
     return SafeConsole(stderr=True, quiet=quiet)
 

@@ -1,4 +1,4 @@
-"""The model that ships with the package is whole, small, packed into the wheel, and knows its eight
+"""The bundled model is whole, small, packed into the wheel, and knows its eight
 languages."""
 
 # ruff: noqa: RUF001 (letters of other scripts look alike)

@@ -39,8 +39,7 @@ class ModelSettings(Settings):
     """The model of a command, and the threads it encodes with."""
 
     model: Annotated[str | None, Flag("--model -m", panel="Model")] = None
-    """Model folder, as `bitext train` writes it; without one the model that ships with the
-    package."""
+    """Model folder, as `bitext train` writes it; without one, the bundled model."""
     threads: int = Field(default=0, ge=0)
     """0: all cores; the result is the same."""
 

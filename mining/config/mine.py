@@ -117,8 +117,7 @@ class MineConfig(Settings):
     target: Annotated[CorpusSpec, Flags(path="--target", text="--target-text")]
     """Target sentences."""
     model: Annotated[str | None, Flag("--model -m", panel="Options")] = None
-    """Model folder, as `bitext train` writes it; without one the model that ships with the
-    package."""
+    """Model folder, as `bitext train` writes it; without one, the bundled model."""
     output: Annotated[str, Flag("--output -o")]
     """Run folder; the same command goes on where it was stopped."""
     gold: str | None = None
@@ -152,4 +151,4 @@ class DemoConfig(Settings):
     output: Annotated[Path, Flag("--output -o")] = Path("demo-run")
     """Folder for the data and the runs."""
     model: Annotated[Path | None, Flag("--model -m")] = None
-    """Model folder; without one the model that ships with the package."""
+    """Model folder; without one, the bundled model."""

@@ -64,7 +64,7 @@ def show_table(
     """Print a table: text in the first `texts` columns, numbers in the others."""
     from rich.table import Table
 
-    from mining.console import SafeConsole
+    from pipelines.console import SafeConsole
 
     table = Table(title=title, title_justify="left")
     # Names stay whole in a narrow terminal; headers and long cells are folded instead.

@@ -65,7 +65,7 @@ class _Model:
         options = params.settings.options(params.side)
         self.encoder: SentenceEncoder = load_encoder(params.folder, params.device, **options)
         if self.encoder.hash != params.model:
-            name = params.folder or "the model that ships with the package"
+            name = params.folder or "the bundled model"
             raise RunError(
                 f"{name}: the model has changed since this run began ({self.encoder.hash}): run the command again"
             )

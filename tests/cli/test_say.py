@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from mining.console import SafeConsole
 from mining.errors import InputError
 from mining.io.json_file import json_text
 from mining.shown import safe, safe_lines, shown
 from pipelines.cli import app
 from pipelines.cli.say import LogFormatter, say, show_table, warn
+from pipelines.console import SafeConsole
 from pipelines.progress import Progress
 
 ROOT = Path(__file__).parents[2]

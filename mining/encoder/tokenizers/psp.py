@@ -233,7 +233,7 @@ def _class(module: str, name: str, package: str) -> Callable[..., object]:
         found: Callable[..., object] = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError:
         raise UsageError(
-            f"this released model splits words with {package} before sentencepiece: pip install {package}"
+            f"this P-SP model splits words with {package} before sentencepiece: pip install {package}"
         ) from None
     return found
 

@@ -1,4 +1,4 @@
-"""``bitext convert``: released models and HDF5 pairs to this program's folders, and models to
+"""``bitext convert``: P-SP models and HDF5 pairs to this program's folders, and models to
 smaller ones."""
 
 from __future__ import annotations
