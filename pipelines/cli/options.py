@@ -280,12 +280,11 @@ class Command(click.Command):
         small: bool = False,
     ) -> None:
         self.__module__ = run.__module__
-        self.small = small
-        self._run, self._settings, self._examples, self._file = run, settings, examples, file
+        self.small, self._file = small, file
+        self._run, self._settings, self._examples = run, settings, examples
         self._merge, self._extras = merge or lay_over, list(extras)
         self._made: list[Setting] | None = None
-        name = run.__name__.rstrip("_")
-        super().__init__(name, help=run.__doc__, callback=self._called)
+        super().__init__(run.__name__.rstrip("_"), help=run.__doc__, callback=self._called)
 
     def model(self) -> type[Settings]:
         """The class of the settings, imported when it is needed."""
@@ -294,7 +293,7 @@ class Command(click.Command):
         return found
 
     def settings(self) -> list[Setting]:
-        """The flags and arguments that are made from the settings."""
+        """The flags and arguments, made from the settings once a call."""
         if self._made is None:
             self._made = settings_of(self.model())
             self.params = [one.parameter() for one in self._made]
@@ -302,6 +301,11 @@ class Command(click.Command):
                 self.params.append(click.Option(["config_file", "--config", "-c"], metavar="FILE", help=self._file))
             self.params += self._extras
         return self._made
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """The context of one call, for which the flags are made anew."""
+        self._made = None
+        return super().make_context(*arguments, **options)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters, made when the command is asked for."""

@@ -20,15 +20,25 @@ def reference_rows(
     limit: int = 10_000,
     name: str = "a.txt",
 ) -> list[Row]:
-    """All rows of a file, or FaultError with the line of the first fault."""
+    """All rows of a file, or FaultError with the line of the first fault.
+
+    Invalid UTF-8 is found block by block, before the rows of a block are looked at: where both
+    faults are in a file, either line may be named.
+    """
     lines = content.removeprefix(MARK).split(b"\n")
     if not lines[-1]:
         lines.pop()
-    if policy == "strict":
-        for number, line in enumerate(lines, 1):
-            if not is_utf8(line):
-                raise FaultError(number)
-    return [_row(line, number, columns, texts, policy, bad, limit, name) for number, line in enumerate(lines, 1)]
+    strict = policy == "strict"
+    invalid = next((number for number, line in enumerate(lines, 1) if strict and not is_utf8(line)), None)
+    rows = []
+    for number, line in enumerate(lines, 1):
+        if number == invalid:
+            raise FaultError(number)
+        try:
+            rows.append(_row(line, number, columns, texts, policy, bad, limit, name))
+        except FaultError:
+            raise FaultError(number if invalid is None else f"(?:{number}|{invalid})") from None
+    return rows
 
 
 def is_utf8(line: bytes) -> bool:

@@ -61,6 +61,7 @@ def assert_as_reference(spec: CorpusSpec | BitextSpec, content: bytes, **rules: 
 )
 @example(b"a\tb\r\nc\t\r\n\r\n\td\n", ["id", "text"], "strict", "skip", 10_000)
 @example(b"\xef\xbb\xbf\r\n\xef\xbb\xbf\xef\xbb\xbfb\r\n\xef\xbb\n", None, "replace", "skip", 10_000)
+@example(b"a\n\x85", ["id", "text"], "strict", "error", 1)
 def test_tables_equal_rows(tmp_path: Path, content: bytes, columns: Any, policy: Any, bad: Any, limit: int) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(content)

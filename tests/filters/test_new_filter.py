@@ -13,18 +13,14 @@ from mining.training.data import open_prepared
 from pipelines.cli.commands.prepare import prepare
 from tests.cli.runner import runner
 
+pytestmark = pytest.mark.usefixtures("new_filter")
+
 
 @pytest.fixture
 def bitext(tmp_path: Path) -> Path:
     lines = [f"bad cab {'abcdefghij'[n % 10]} {'9' * (n % 4)}\tdab bac {n % 7} {n}\n" for n in range(80)]
     (tmp_path / "pairs.tsv").write_text("".join(lines))
     return tmp_path / "pairs.tsv"
-
-
-@pytest.fixture(autouse=True)
-def fresh_command(new_filter: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_made", None), ("params", [])):
-        monkeypatch.setattr(prepare, name, value)
 
 
 def test_named_in_a_configuration_it_drops_pairs_and_is_counted(bitext: Path, tmp_path: Path) -> None:

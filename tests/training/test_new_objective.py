@@ -45,8 +45,6 @@ def distance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     folder.mkdir()
     (folder / "distance.py").write_text(DISTANCE)
     monkeypatch.setattr(objectives, "__path__", [*objectives.__path__, str(folder)])
-    for name, value in (("_made", None), ("params", [])):
-        monkeypatch.setattr(train, name, value)
     yield "distance"
     sys.modules.pop("mining.training.objectives.distance", None)
     OBJECTIVES._entries.pop("distance", None)

@@ -74,9 +74,6 @@ def scaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     folder.mkdir()
     (folder / "scaled.py").write_text(SCALED)
     monkeypatch.setattr(networks, "__path__", [*networks.__path__, str(folder)])
-    for command in (train, convert):
-        for name, value in (("_made", None), ("params", [])):
-            monkeypatch.setattr(command, name, value)
     yield "scaled"
     sys.modules.pop("mining.encoder.networks.scaled")
     NETWORKS._entries.pop("scaled")

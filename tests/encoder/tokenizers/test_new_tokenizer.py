@@ -64,9 +64,6 @@ def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     folder.mkdir()
     (folder / "letters.py").write_text(LETTERS)
     monkeypatch.setattr(tokenizers, "__path__", [*tokenizers.__path__, str(folder)])
-    for command in (prepare, train):
-        for name, value in (("_made", None), ("params", [])):
-            monkeypatch.setattr(command, name, value)
     yield "letters"
     sys.modules.pop("mining.encoder.tokenizers.letters")
     TOKENIZERS._entries.pop("letters")
