@@ -160,7 +160,7 @@ def write_list(run: str | Path, files: Iterable[Artefact], rows: Sequence[int] =
     path = _path(run, digest)
     if not path.is_file() or path.read_bytes() != data:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, data)
+        replace_file(path, data, durable=False)
     return Listing(digest)
 
 

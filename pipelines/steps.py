@@ -264,7 +264,9 @@ def write_marker(step: Step[object], marker: Marker[object]) -> None:
     """Write the marker of a step, with a digest of its contents."""
     # As it will be read: names of files can be shown then.
     data = parse_json(json_text(asdict(marker)))
-    write_json(step.marker_path, {**data, "seal": _seal(data)})
+    # Not durable: a sync would wait for all files of the stage, and a marker that a power cut has
+    # damaged is told by its seal and by the hashes of its files.
+    write_json(step.marker_path, {**data, "seal": _seal(data)}, durable=False)
 
 
 def read_marker(step: Step[R]) -> Marker[R] | None:

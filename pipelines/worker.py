@@ -91,7 +91,7 @@ def _worker() -> str:
 
 def _write_failure(step: Step[object], failure: Failure) -> None:
     try:
-        write_json(step.error_path, vars(failure))
+        write_json(step.error_path, vars(failure), durable=False)
     except (OSError, UsageError):
         raise carrying(step, failure) from None
 

@@ -44,13 +44,14 @@ def refuse_input(output: str | Path, inputs: Iterable[str | Path], flag: str = "
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str], *, cache: bool = False) -> Iterator[str]:
+def replacing(path: str | os.PathLike[str], *, cache: bool = False, durable: bool = True) -> Iterator[str]:
     """A temporary name beside `path`; the file written under it takes the place of `path` when the
     block ends without an error, as `put_in_place` does it.
 
     Raises UsageError when a folder, a pipe or a device is there. A file of a `cache` takes the
     place of a pipe too, and need not outlast a power cut.
     """
+    durable = durable and not cache
     if not cache:
         check_place(path)
     temporary = f"{os.fspath(path)}{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
@@ -58,7 +59,7 @@ def replacing(path: str | os.PathLike[str], *, cache: bool = False) -> Iterator[
     try:
         yield temporary
         # A path that is itself temporary is renamed once more: that is when it has to last.
-        put_in_place(temporary, path, durable=not cache and TEMPORARY not in os.path.basename(path))
+        put_in_place(temporary, path, durable=durable and TEMPORARY not in os.path.basename(path))
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -88,9 +89,9 @@ def _sync(path: str) -> None:
         os.close(handle)
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = True) -> None:
     """Write `data` in place of the file `path`."""
-    with replacing(path) as temporary, open(temporary, "xb") as file:
+    with replacing(path, durable=durable) as temporary, open(temporary, "xb") as file:
         file.write(data)
 
 

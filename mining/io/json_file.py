@@ -32,9 +32,12 @@ def json_text(data: object, *, indent: int = 2, sort_keys: bool = True) -> str:
     return visible_surrogates(json.dumps(data, indent=indent, sort_keys=sort_keys, ensure_ascii=False))
 
 
-def write_json(path: str | os.PathLike[str], data: object, *, indent: int = 2, sort_keys: bool = True) -> None:
-    """Write `json_text` and a line feed as a file."""
-    replace_file(path, (json_text(data, indent=indent, sort_keys=sort_keys) + "\n").encode("utf-8"))
+def write_json(
+    path: str | os.PathLike[str], data: object, *, indent: int = 2, sort_keys: bool = True, durable: bool = True
+) -> None:
+    """Write `json_text` and a line feed as a file; `durable` as for `put_in_place`."""
+    text = json_text(data, indent=indent, sort_keys=sort_keys) + "\n"
+    replace_file(path, text.encode("utf-8"), durable=durable)
 
 
 def json_digest(data: object) -> str:
