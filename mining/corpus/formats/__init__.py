@@ -14,6 +14,7 @@ module with a registered `Format` is all that a new format needs::
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -39,7 +40,7 @@ class Layout(NamedTuple):
     extra: tuple[str, ...] = ()
 
 
-class Format:
+class Format(ABC):
     """One format of files, without state. The rules below are those of a format with named fields;
     others override them."""
 
@@ -56,7 +57,7 @@ class Format:
 
     def expand(self, path: str) -> list[str]:
         """The files meant by a path ``NAME:...``; raises UsageError where there are none."""
-        raise NotImplementedError
+        return [path]
 
     def chosen(self, files: list[str]) -> list[str]:
         """Those of the files of a spec that are read, where one says all that another says."""
@@ -71,12 +72,12 @@ class Format:
             raise UsageError(f"{path}: source and target are both '{fields[0]}': name two different ones")
         return Layout(fields, spec.extra_fields)
 
-    def check(self, spec: RowRules, fields: tuple[str, ...], path: str) -> None:
+    def check(self, spec: RowRules, fields: tuple[str, ...], path: str) -> None:  # noqa: B027 (most have nothing to check)
         """Raise UsageError where the settings ask for what files of this format do not have."""
 
+    @abstractmethod
     def read(self, spec: RowRules, file: InputFile, digest: Digest | None = None) -> Iterator[pa.Table]:
         """The rows of one file as tables of `TableForm`; see `mining.corpus.read_tables`."""
-        raise NotImplementedError
 
 
 FORMATS: Registry[Format] = Registry("format", "mining.corpus.formats")

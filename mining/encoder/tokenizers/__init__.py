@@ -34,9 +34,9 @@ NAMES_IN_FOLDERS = {"psp": "released"}
 class LearningSettings(Settings):
     """What a tokenizer is learnt with; these keys stand beside those of the training data."""
 
+    @abstractmethod
     def learn(self, sentences: Iterable[str]) -> Tokenizer:
         """Learn a vocabulary; raises InputError when the sentences give none."""
-        raise NotImplementedError
 
 
 class Tokenizer(ABC):

@@ -9,6 +9,7 @@ settings at once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
@@ -113,7 +114,7 @@ class Runtime(NamedTuple):
 S = TypeVar("S", bound=MethodSettings)
 
 
-class SearchMethod(Generic[S]):
+class SearchMethod(ABC, Generic[S]):
     """One search method; a module registers an object of a subclass."""
 
     #: One line for the help of ``--method``.
@@ -142,14 +143,14 @@ class SearchMethod(Generic[S]):
 
     def estimate(self, task: Task, settings: S) -> Estimate | None:
         """What the search takes; None where nothing is known."""
-        raise NotImplementedError
+        return None
 
+    @abstractmethod
     def search(
         self, source: VectorShard, target: VectorShard, k: int, settings: S, runtime: Runtime
     ) -> tuple[Neighbours, Neighbours]:
         """The k nearest of each row in both directions: forward (n, k) for all source rows,
         backward (m, k) for all target rows; ids are row numbers."""
-        raise NotImplementedError
 
 
 METHODS: Registry[SearchMethod[Any]] = Registry("search method", "mining.search.methods")
