@@ -3,16 +3,19 @@ second or two."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
+from mining.registry import Registry
 from mining.training import TrainConfig, train
 from pipelines.cli.app import main
 
@@ -137,3 +140,24 @@ def bitext(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         return Ended(code, out, " ".join(err.split()))
 
     return run
+
+
+@pytest.fixture
+def one_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Registry[Any], str, str], str]]:
+    """Puts one more file of a name and a source into the package of a registry, until the test has
+    ended; returns the name."""
+    added = []
+
+    def add(registry: Registry[Any], name: str, source: str) -> str:
+        package = importlib.import_module(registry.package)
+        folder = tmp_path / "one-more" / registry.package
+        folder.mkdir(parents=True)
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
+        added.append((registry, name))
+        return name
+
+    yield add
+    for registry, name in added:
+        sys.modules.pop(f"{registry.package}.{name}", None)
+        registry._entries.pop(name, None)

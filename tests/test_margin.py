@@ -1,6 +1,4 @@
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -8,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mining import Gold, MiningTask, evaluate_mining, load_encoder, margins, mine, score_pairs
+from mining import Gold, MiningTask, evaluate_mining, load_encoder, mine, score_pairs
 from mining.margins import MARGINS
 from mining.margins.ratio import DENOMINATOR_FLOOR
 from mining.neighbour_scores import UNDEFINED_SCORE, best_neighbours, list_scores, neighbour_means, pair_scores
@@ -135,15 +133,9 @@ def squared(cosine: float, own_mean: float, other_mean: float) -> float:
 
 
 @pytest.fixture
-def squared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def squared(one_more: Callable[..., str]) -> str:
     """The name of a margin that is nothing but one more file in the package."""
-    folder = tmp_path / "margins"
-    folder.mkdir()
-    (folder / "squared.py").write_text(NEW_MARGIN)
-    monkeypatch.setattr(margins, "__path__", [*margins.__path__, str(folder)])
-    yield "squared"
-    sys.modules.pop("mining.margins.squared")
-    MARGINS._entries.pop("squared")
+    return one_more(MARGINS, "squared", NEW_MARGIN)
 
 
 def by_square(pair):

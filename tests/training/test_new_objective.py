@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mining.config.train import TrainConfig
 from mining.encoder.model_folder import read_description
-from mining.training import objectives
 from mining.training.objectives import OBJECTIVES
 from pipelines.cli.commands.train import train
 from tests.cli.runner import runner
@@ -39,15 +37,9 @@ class Distance(Objective):
 
 
 @pytest.fixture
-def distance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def distance(one_more: Callable[..., str]) -> str:
     """The name of an objective that is nothing but one more file in the package."""
-    folder = tmp_path / "objectives"
-    folder.mkdir()
-    (folder / "distance.py").write_text(DISTANCE)
-    monkeypatch.setattr(objectives, "__path__", [*objectives.__path__, str(folder)])
-    yield "distance"
-    sys.modules.pop("mining.training.objectives.distance", None)
-    OBJECTIVES._entries.pop("distance", None)
+    return one_more(OBJECTIVES, "distance", DISTANCE)
 
 
 def test_a_new_objective_is_one_file(distance: str, bitext: Path, tmp_path: Path) -> None:

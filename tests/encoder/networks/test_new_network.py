@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mining.encoder import load_encoder, networks
+from mining.encoder import load_encoder
 from mining.encoder.model_folder import read_description
 from mining.encoder.networks import NETWORKS
 from mining.errors import UsageError
@@ -68,15 +67,9 @@ class ScaledNetwork(Network):
 
 
 @pytest.fixture
-def scaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def scaled(one_more: Callable[..., str]) -> str:
     """The name of a network that is nothing but one more file in the package."""
-    folder = tmp_path / "networks"
-    folder.mkdir()
-    (folder / "scaled.py").write_text(SCALED)
-    monkeypatch.setattr(networks, "__path__", [*networks.__path__, str(folder)])
-    yield "scaled"
-    sys.modules.pop("mining.encoder.networks.scaled")
-    NETWORKS._entries.pop("scaled")
+    return one_more(NETWORKS, "scaled", SCALED)
 
 
 @pytest.fixture

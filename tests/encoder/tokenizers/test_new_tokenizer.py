@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,15 +57,9 @@ class LetterTokenizer(Tokenizer):
 
 
 @pytest.fixture
-def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def letters(one_more: Callable[..., str]) -> str:
     """The name of a tokenizer that is nothing but one more file in the package."""
-    folder = tmp_path / "tokenizers"
-    folder.mkdir()
-    (folder / "letters.py").write_text(LETTERS)
-    monkeypatch.setattr(tokenizers, "__path__", [*tokenizers.__path__, str(folder)])
-    yield "letters"
-    sys.modules.pop("mining.encoder.tokenizers.letters")
-    TOKENIZERS._entries.pop("letters")
+    return one_more(TOKENIZERS, "letters", LETTERS)
 
 
 @pytest.fixture
